@@ -117,10 +117,10 @@ def loop_of(connectors: int) -> Loop:
         now,
         (
             ConnectorsListed(connect_cluster="bench", connectors=listed),
-            InputSucceeded(InputId("bench", CONNECT_REST), now),
+            InputSucceeded(InputId(CONNECT_REST, connect_cluster="bench"), now),
             OffsetsTopicFound(connect_cluster="bench", topic=TOPIC),
             TailRead(
-                input=InputId(str(TOPIC), TAIL),
+                input=InputId.of_tail(TOPIC),
                 topic=TOPIC,
                 at=now,
                 records=records,

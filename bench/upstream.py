@@ -24,7 +24,7 @@ from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.ingest.ends import EndsPoll
 from exporter.ingest.poll import Batch
 from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.model.observations import TAIL, InputId, OffsetsTopicFound, SourceRecord, TailRead
+from exporter.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
 from exporter.model.offsets import SourceKey
 from exporter.model.readings import ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow
@@ -96,7 +96,7 @@ class Site:
 def committed(offset: int, at: float) -> TailRead:
     """MirrorMaker's offsets of all partitions."""
     return TailRead(
-        input=InputId(str(OFFSETS), TAIL),
+        input=InputId.of_tail(OFFSETS),
         topic=OFFSETS,
         at=at,
         records=tuple(

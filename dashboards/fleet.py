@@ -41,7 +41,7 @@ from dashboards.words import (
 from exporter.serve import catalog as m
 from exporter.serve import catalog_mm2 as mm2
 from exporter.serve import catalog_remedy as remedy
-from exporter.serve.spec import CONNECTOR, INPUT
+from exporter.serve.spec import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 RED: Final = {1.0: "red"}
@@ -178,7 +178,7 @@ def _lists() -> list[Panel]:
             [Column("value", problems)],
             labels=(
                 *("problem", *CONNECTOR, "task", "state", "verdict"),
-                *(*DIRECTION, "topic", "partition", *INPUT, "kafka", "table"),
+                *(*DIRECTION, "kafka", "topic", "partition", "kind", "table"),
             ),
             links=(CELL_CONNECTOR, CELL_FLOW),
             width=16,
@@ -194,9 +194,9 @@ def _problems() -> dict[str, str]:
     return {
         "input down": f"{least(HERE.of(m.INPUT_UP), *INPUT)} == 0",
         "input silent": f"{HERE.age(m.INPUT_LAST_SUCCESS, *INPUT)} > {silence}",
-        "tail not caught up": f"{least(HERE.of(m.TAIL_CAUGHT_UP), 'input')} == 0",
+        "tail not caught up": f"{least(HERE.of(m.TAIL_CAUGHT_UP), *TAIL)} == 0",
         "tail behind": (
-            f"{greatest(HERE.of(m.TAIL_BEHIND), 'input')} > {thresholds.TAIL_BEHIND_RECORDS}"
+            f"{greatest(HERE.of(m.TAIL_BEHIND), *TAIL)} > {thresholds.TAIL_BEHIND_RECORDS}"
         ),
         "no offsets topic read": _unread(),
         "lag not known": _without_lag(),

@@ -10,10 +10,14 @@ from dashboards.panels import Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import Choice, Scope, greatest, least, total, zeros
 from exporter.serve import catalog as m
 from exporter.serve import catalog_mm2 as mm2
-from exporter.serve.spec import INPUT
+from exporter.serve.spec import INPUT, TAIL
 
 HERE: Final = Scope((Choice("instance", "Instance", m.BUILD_INFO),))
-ONE_INPUT: Final = "{{kind}} {{input}}"
+# Each kind of input has some of these labels.
+ONE_INPUT: Final = (
+    "{{kind}} {{kafka}}{{connect_cluster}} {{topic}}{{connector}}{{source}} {{target}}"
+)
+ONE_TAIL: Final = "{{kafka}} {{topic}}"
 
 
 def board() -> Json:
@@ -176,14 +180,14 @@ def _inputs() -> list[Panel]:
             "Records read",
             "Records of internal topics read a second, after the tails caught up. Undecodable "
             "ones: somebody else writes there; `offsetwatch decode` shows them.",
-            [Query(HERE.rate(m.TAIL_RECORDS, "input", "record"), "{{input}} {{record}}")],
+            [Query(HERE.rate(m.TAIL_RECORDS, *TAIL, "record"), f"{ONE_TAIL} {{{{record}}}}")],
             unit="cps",
         ),
         lines(
             "Behind the internal topics",
             "Records between the exporter's own position and the end of the topic. Growing: it "
             "reads more slowly than is written; see its processor time.",
-            [Query(greatest(HERE.of(m.TAIL_BEHIND), "input"), "{{input}}")],
+            [Query(greatest(HERE.of(m.TAIL_BEHIND), *TAIL), ONE_TAIL)],
             bad=thresholds.TAIL_BEHIND_RECORDS,
         ),
         lines(

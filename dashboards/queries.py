@@ -78,10 +78,12 @@ class Scope:
         self, spec: Spec, choices: tuple[Choice, ...], matchers: dict[str, str]
     ) -> list[str]:
         # One value is matched as it is: in a regular expression a dot of a name would match more.
+        # A series without an optional label is of everything that may be chosen.
         return [
             'job=~"$job"',
             *(
-                f'{at.label}{"=~" if at.many else "="}"${at.label}"'
+                f'{at.label}{"=~" if at.many else "="}"${at.label}'
+                f'{"|" if at.many and at.label in spec.optional else ""}"'
                 for at in choices
                 if at.label in (*spec.labels, _INSTANCE)
             ),

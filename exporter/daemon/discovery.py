@@ -106,7 +106,7 @@ class Discovery:
             return
         if not self._due(f"offsets {connect.name}", self._pause_of(connect, sources, snapshot)):
             return
-        looking = InputId(connect.name, TAIL)
+        looking = InputId(TAIL, connect_cluster=connect.name)
         try:
             topic = self._found(connect, sources, _copied_as(connect, snapshot))
         except ClientError as exc:
@@ -219,9 +219,7 @@ class Discovery:
             return
         # While it is live this may be a leader election: three missed attempts decide.
         gone = any(
-            view.id == InputId(str(topic), TAIL)
-            and view.last_reason == "not_found"
-            and not view.live
+            view.id == InputId.of_tail(topic) and view.last_reason == "not_found" and not view.live
             for view in snapshot.inputs
         )
         if gone:

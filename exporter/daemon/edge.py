@@ -223,7 +223,7 @@ class Edge:
             poll.groups_s,
             f"groups of {name}",
             lambda: self._poll_groups(connect),
-            lambda: [InputId(name, GROUPS)] if self._sinks(connect) else [],
+            lambda: [InputId(GROUPS, connect_cluster=name)] if self._sinks(connect) else [],
         )
         self._every(
             poll.groups_s,
@@ -236,7 +236,7 @@ class Edge:
         reader = self._readers.get(name)
         if reader is None:
             return
-        states, rest = ConnectorsPoll(reader), InputId(name, CONNECT_REST)
+        states, rest = ConnectorsPoll(reader), InputId(CONNECT_REST, connect_cluster=name)
         self._every(
             poll.state_s,
             f"connectors of {name}",
@@ -283,7 +283,7 @@ class Edge:
         return [at.connector for at in found if at.connect_cluster == connect.name]
 
     def _schedule_kafka(self, admin: KafkaFacts) -> None:
-        name, memory, ends = admin.name, TopicMemory(), InputId(admin.name, LOG_ENDS)
+        name, memory, ends = admin.name, TopicMemory(), InputId(LOG_ENDS, kafka=admin.name)
         self._polls[LOG_ENDS, name] = self._every(
             self._config.ends_s,
             f"log ends of {name}",
@@ -317,13 +317,13 @@ class Edge:
         return self._supervisor.guard(
             f"discovery of {connect.name}",
             lambda: self._discovery.inspect(connect, self.snapshot),
-            lambda: [InputId(connect.name, TAIL)],
+            lambda: [InputId(TAIL, connect_cluster=connect.name)],
             retires=True,
         )
 
     def _looking(self) -> list[InputId]:
         """The inputs that say of each Connect cluster that its topics are not found."""
-        return [InputId(connect.name, TAIL) for connect in self._config.connect]
+        return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
 
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
         self._put(poll_brokers(admin))
@@ -377,7 +377,7 @@ class Edge:
             self._polls[key] = self._supervisor.guard(
                 " in ".join(key),
                 lambda: self._put(poll_assignment(poll, connector)),
-                lambda: [InputId(poll.name, CONNECT_REST)],
+                lambda: [InputId(CONNECT_REST, connect_cluster=poll.name)],
                 partial=True,
             )
         self._polls[key]()
@@ -407,7 +407,11 @@ class Edge:
                 self._asked_early.add(key)
                 self._polls[key]()
             # The last sink is gone: there is nothing left to go stale.
-            elif asked and not wanted and self._put((InputRetired(InputId(connect.name, GROUPS)),)):
+            elif (
+                asked
+                and not wanted
+                and self._put((InputRetired(InputId(GROUPS, connect_cluster=connect.name)),))
+            ):
                 self._asked_early.discard(key)
         flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
         for key in flows.keys() - self._assigned_early:

@@ -12,7 +12,7 @@ from typing import Final
 
 from exporter.ingest.poll import Batch
 from exporter.ingest.roles import Role, role_in
-from exporter.model.observations import TAIL, InputId, InputRetired
+from exporter.model.observations import InputId, InputRetired
 from exporter.model.topology import KafkaTopic, Topology
 
 JOIN_S_MAX: Final = 15.0
@@ -53,7 +53,7 @@ class Tails:
         # Before a tail is told of again its old input has to be forgotten, or it would look alive.
         self._retiring = {at for at in self._retiring if not self._put((InputRetired(at),))}
         for topic in sorted(wanted.keys() - self._following.keys()):
-            if InputId(str(topic), TAIL) not in self._retiring:
+            if InputId.of_tail(topic) not in self._retiring:
                 stopped = threading.Event()
                 thread = self._start(topic, role_in(topology, topic), stopped)
                 self._following[topic] = _Following(wanted[topic], stopped, thread)
@@ -67,7 +67,7 @@ class Tails:
         following = self._following.pop(topic)
         following.stopped.set()
         following.thread.join(JOIN_S_MAX)  # its last batch must not revive what is retired next
-        self._retiring.add(InputId(str(topic), TAIL))
+        self._retiring.add(InputId.of_tail(topic))
 
 
 def _readers(topology: Topology, topic: KafkaTopic) -> frozenset[str]:

@@ -89,7 +89,7 @@ class EndsPoll:
         are of that topic and of no other: so each turn of a topic begins with what the turn before
         ended with, for an id costs as much as a description of all partitions.
         """
-        admin, input_id = self._admin, InputId(self._admin.name, LOG_ENDS)
+        admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
         wanted = self._wanted_of(snapshot)
         number = next(self._rounds)
         if not self._put((EndsAsked(kafka=admin.name, number=number, at=self._clock.now()),)):

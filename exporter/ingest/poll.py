@@ -82,7 +82,7 @@ def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
     """Connectors, tasks, and the settings that say who reads what; from time to time, and where
     something is missing, what other answers say of that. Those may fail: then they say nothing.
     """
-    input_id = InputId(poll.name, CONNECT_REST)
+    input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
     try:
         listed = poll.ask()
     except ClientError as exc:
@@ -137,7 +137,7 @@ def poll_rest_offsets(
                 batch.append(RestOffsetsRead(sweep.name, connector, offsets))
         put(tuple(batch))
 
-    input_id = InputId(sweep.name, CONNECT_REST)
+    input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)
     try:
         failures |= sweep.offsets(connectors, Listener(announce, take, stopped))
     except ClientError as exc:
@@ -159,7 +159,7 @@ def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
         if not (assigned or poll.runs(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
-        return partial_failures(InputId(poll.name, CONNECT_REST), {connector: exc})
+        return partial_failures(InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc})
     return (PartitionsAssigned(poll.name, connector, assigned),)
 
 
@@ -185,7 +185,7 @@ def poll_groups(
     A sink that cannot be read is left out, counted and named; the others are read all the same.
     Where it is all of them, nothing is.
     """
-    input_id = InputId(connect_cluster, GROUPS)
+    input_id = InputId(GROUPS, connect_cluster=connect_cluster)
     found: list[SinkOffset] = []
     failures: dict[str, ClientError] = {}
     by_rest: list[SinkOffset] = []

@@ -33,7 +33,6 @@ from exporter.ingest.roles import Role
 from exporter.ingest.transactions import OpenTransactions
 from exporter.ingest.unreadable import UnreadablePartitions
 from exporter.model.observations import (
-    TAIL,
     Frozen,
     InputFailed,
     InputId,
@@ -73,7 +72,7 @@ class Tail:
         clock: Clock,
     ) -> None:
         self.topic = topic
-        self.input_id = InputId(str(topic), TAIL)
+        self.input_id = InputId.of_tail(topic)
         self._admin = admin
         self._open_reader = open_reader
         self._transactions = transactions

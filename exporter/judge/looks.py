@@ -16,7 +16,7 @@ from exporter.judge.sight import Sight
 from exporter.judge.verdicts import BLIND
 from exporter.model.connectors import ConnectorKind, StateChange
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, InputId, rest_offsets_input
+from exporter.model.observations import CONNECT_REST, GROUPS, InputId, rest_offsets_input
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
@@ -92,7 +92,8 @@ class Look:
     def _lists(self) -> dict[str, frozenset[str]]:
         topology = self.snapshot.topology
         clusters = {at.connect_cluster for at in topology.listings}
-        clusters |= {view.id.input for view in self.snapshot.inputs if view.id.kind == CONNECT_REST}
+        inputs = self.snapshot.inputs
+        clusters |= {at.id.connect_cluster for at in inputs if at.id.kind == CONNECT_REST}
         names: dict[str, set[str]] = {
             cluster: set() for cluster in clusters if self.sight.states_of(cluster)[0]
         }
@@ -104,20 +105,20 @@ class Look:
     def read(self) -> Read:
         """Return how current the lists of connectors and the offsets topics are."""
         listed_at = {cluster: self._listed_at(cluster) for cluster in self.listed}
-        topics = {str(at.at) for at in self.snapshot.topology.offsets_topics}
+        topics = {at.at for at in self.snapshot.topology.offsets_topics}
         return Read(
             listed_at={cluster: at for cluster, at in listed_at.items() if at is not None},
             positions={
-                topic: dict(view.tail.positions)
+                str(topic): dict(view.tail.positions)
                 for topic in topics
-                if (view := self.inputs.get(InputId(topic, TAIL))) is not None
+                if (view := self.inputs.get(InputId.of_tail(topic))) is not None
                 and view.tail is not None
             },
             topic_of=self.sight.offsets_topic,
         )
 
     def _listed_at(self, cluster: str) -> float | None:
-        rest = self.inputs.get(InputId(cluster, CONNECT_REST))
+        rest = self.inputs.get(InputId(CONNECT_REST, connect_cluster=cluster))
         if rest is not None:
             return rest.last_success_at
         topics = {
@@ -126,7 +127,7 @@ class Look:
             if at.connect_cluster == cluster
             for topic in at.topics()
         }
-        tails = [self.inputs.get(InputId(str(topic), TAIL)) for topic in topics]
+        tails = [self.inputs.get(InputId.of_tail(topic)) for topic in topics]
         moments = [None if view is None else view.last_success_at for view in tails]
         return min((at for at in moments if at is not None), default=None)
 
@@ -214,7 +215,7 @@ class Look:
     def blind_to_groups(self, cluster: str) -> bool:
         """Can the groups of this Connect cluster's sinks not be read?"""
         polled = [at for at in self.snapshot.by_rest if at.sink and at.connect_cluster == cluster]
-        inputs = [InputId(cluster, GROUPS)]
+        inputs = [InputId(GROUPS, connect_cluster=cluster)]
         inputs += [rest_offsets_input(cluster, at.connector) for at in polled]
         return any((view := self.inputs.get(at)) is not None and not view.live for at in inputs)
 
@@ -227,7 +228,7 @@ class Look:
 
     def blind_to_topic(self, topic: KafkaTopic) -> bool:
         """Is this topic followed, and cannot be read?"""
-        view = self.inputs.get(InputId(str(topic), TAIL))
+        view = self.inputs.get(InputId.of_tail(topic))
         return view is not None and not view.live
 
 

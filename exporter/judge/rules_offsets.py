@@ -14,7 +14,7 @@ from exporter.judge.phrases import examples, several, time_of
 from exporter.judge.seen import Seen
 from exporter.model.evidence import OFFSET, Evidence, EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
-from exporter.model.observations import TAIL, InputId
+from exporter.model.observations import InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.clock_skew import SKEW_S_MAX, is_later
 from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
@@ -143,7 +143,8 @@ def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
     """May a sync that is not there be said to be missing? None: no, the topic is not read. True:
     yes, the topic is there and read to its end; False: the topic is gone.
     """
-    view = seen.look.inputs.get(InputId(str(flow.offset_syncs), TAIL))
+    topic = flow.offset_syncs
+    view = None if topic is None else seen.look.inputs.get(InputId.of_tail(topic))
     if view is None:
         return None
     if view.last_reason == "not_found":

@@ -18,6 +18,7 @@ from exporter.model.observations import (
     REST_OFFSETS,
     TAIL,
     Frozen,
+    InputId,
     rest_offsets_input,
 )
 from exporter.state.rest_fallback import is_done_without, polled_instead
@@ -39,7 +40,8 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
     """Rule 22: an open transaction on an internal topic hides what was written after it began, from
     us and from a worker that is started.
     """
-    clusters = {str(at.at): at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
+    offsets_topics = seen.snapshot.topology.offsets_topics
+    clusters = {InputId.of_tail(at.at): at.connect_cluster for at in offsets_topics}
     for view in seen.snapshot.inputs:
         held = _held(view)
         if held:  # whatever the last attempt came to
@@ -47,7 +49,7 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
             yield seen.found(
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
-                (clusters.get(view.id.input, ""), None),
+                (clusters.get(view.id, ""), None),
                 f"Topic {view.id.input} has a hanging transaction that hides what comes after it: "
                 "workers that start wait for it, and offsets behind it are not shown.",
                 subject=view.id.input,
@@ -62,8 +64,8 @@ def input_down(seen: Seen) -> Iterator[Finding]:
     """Rule 23: something that we read has failed for an interval, three times in a row or for so
     long that what it told is out of date. What it would show is not known, neither good nor bad.
     """
-    extra = {str(at.at) for at in seen.snapshot.topology.statuses}
-    extra -= {str(at) for at in seen.snapshot.topology.awaited()}
+    extra = {InputId.of_tail(at.at) for at in seen.snapshot.topology.statuses}
+    extra -= {InputId.of_tail(at) for at in seen.snapshot.topology.awaited()}
     unanswered: dict[str, list[tuple[str, InputView]]] = {}
     rest = {
         rest_offsets_input(at.connect_cluster, at.connector): at for at in seen.snapshot.by_rest
@@ -72,7 +74,7 @@ def input_down(seen: Seen) -> Iterator[Finding]:
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
     lost: set[str] = set()
     for view in seen.snapshot.inputs:
-        if (view.id.kind == TAIL and view.id.input in extra) or not _down(seen, view):
+        if view.id in extra or not _down(seen, view):
             continue
         if view.id in of_silent:
             lost.add(of_silent[view.id])
@@ -82,7 +84,7 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             if at is not None and not seen.look.blind_to_state((at.connect_cluster, "")):
                 unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
             continue
-        cluster = view.id.input if view.id.kind in {CONNECT_REST, GROUPS} else ""
+        cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
         text = f"{_named(view)} {_trouble(view)}.{_instead(seen, view)}"
         severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
@@ -134,7 +136,7 @@ def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
 
 
 def _connect_silent(seen: Seen, view: InputView) -> str:
-    cluster = view.id.input
+    cluster = view.id.connect_cluster
     address = seen.settings.address("connect", cluster)
     return (
         f"Connect cluster {cluster}{address} {silence([view])}; states of its connectors are not "
@@ -146,9 +148,9 @@ def _named(view: InputView) -> str:
     """Name an input as an operator knows it."""
     kind, name = view.id.kind, view.id.input
     if kind == TAIL:
-        return f"Topic {name}" if "/" in name else f"Offsets topic of Connect cluster {name}"
-    if kind == GROUPS and "/" in name:
-        return f"Consumer groups of flow {name.partition('/')[2]}"
+        return f"Topic {name}" if view.id.topic else f"Offsets topic of Connect cluster {name}"
+    if kind == GROUPS and view.id.source:
+        return f"Consumer groups of flow {view.id.source}->{view.id.target}"
     return f"{_KINDS.get(kind, kind)} {name}"
 
 
@@ -232,7 +234,11 @@ def _down(seen: Seen, view: InputView) -> bool:
 def _half_reset(seen: Seen, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     key = ("gone", "", "", view.id.input)
-    flows = {who for who, at in seen.look.flows.items() if str(at.offset_syncs) == view.id.input}
+    flows = {
+        who
+        for who, at in seen.look.flows.items()
+        if at.offset_syncs is not None and InputId.of_tail(at.offset_syncs) == view.id
+    }
     if not any(where[:2] in flows for where in seen.memory.synced) and not seen.memory.held.has(
         key
     ):
@@ -244,5 +250,6 @@ def _half_reset(seen: Seen, view: InputView) -> bool:
 def _can_do_without(seen: Seen, view: InputView) -> bool:
     if is_done_without(seen.snapshot, view):
         return True
-    listings = {str(topic) for at in seen.snapshot.topology.listings for topic in at.topics()}
-    return view.id.input in listings and view.last_reason in UNREADABLE
+    listings = seen.snapshot.topology.listings
+    listed = {InputId.of_tail(topic) for at in listings for topic in at.topics()}
+    return view.id in listed and view.last_reason in UNREADABLE

@@ -134,14 +134,14 @@ class Sight:
         return self._alive
 
     def _look_for_states(self, cluster: str) -> tuple[bool, str | None]:
-        rest = InputId(cluster, CONNECT_REST)
+        rest = InputId(CONNECT_REST, connect_cluster=cluster)
         if rest in self._inputs:
             why = self._blind(rest)
             return why is None, why
         if cluster not in self._listings:
             return False, None
         topics = self._listings[cluster]
-        reasons = [self._blind(InputId(str(topic), TAIL)) for topic in topics]
+        reasons = [self._blind(InputId.of_tail(topic)) for topic in topics]
         why = next((reason for reason in reasons if reason is not None), None)
         return why is None and len(topics) == 2, why
 
@@ -159,16 +159,20 @@ class Sight:
             why = self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
             return why and self._beside_kafka(cluster, connector, why, sink=sink)
         if sink:
-            return self._blind(InputId(cluster, GROUPS))
+            return self._blind(InputId(GROUPS, connect_cluster=cluster))
         topic = self._offsets_topic(cluster, connector)
         if topic is None:
             return None if self._ready else f"the offsets topic of {cluster} is not found yet"
-        return self._blind(InputId(str(topic), TAIL))
+        return self._blind(InputId.of_tail(topic))
 
     def _beside_kafka(self, cluster: str, connector: str, why: str, *, sink: bool) -> str:
         """Return why REST tells nothing, after what fails in Kafka that it stands in for."""
         topic = self._offsets_topic(cluster, connector)
-        read = InputId(cluster, GROUPS) if sink else InputId(str(topic), TAIL)
+        read = InputId(GROUPS, connect_cluster=cluster)
+        if not sink:
+            read = (
+                InputId(TAIL, connect_cluster=cluster) if topic is None else InputId.of_tail(topic)
+            )
         first = self._blind(read) if read in self._inputs else None
         return why if first is None else f"{first}; {why}"
 
@@ -184,18 +188,18 @@ class Sight:
         view, topic = self.connectors.get(of), self._offsets_topic(*of)
         if view is None or view.kind is not ConnectorKind.SOURCE or topic is None or self._cut:
             return False
-        return self._blind(InputId(str(topic), TAIL)) is None
+        return self._blind(InputId.of_tail(topic)) is None
 
     def unmirrored(self, cluster: str, connector: str) -> str | None:
         """Why the mirrored side of a source partition is not seen; None: it is not copied."""
         flow = self.flows.get((cluster, connector))
         if flow is None or flow.offset_syncs is None or (cluster, connector) in self._by_rest:
             return None
-        return self._blind(InputId(str(flow.offset_syncs), TAIL), missing_is_fine=True)
+        return self._blind(InputId.of_tail(flow.offset_syncs), missing_is_fine=True)
 
     def endless(self, kafka: str) -> str | None:
         """Why the log ends of a cluster are not seen; None: they are."""
-        return self._blind(InputId(kafka, LOG_ENDS))
+        return self._blind(InputId(LOG_ENDS, kafka=kafka))
 
     def _offsets_topic(self, cluster: str, connector: str) -> KafkaTopic | None:
         own = self._topics.get((cluster, connector))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from exporter.judge.words import moment
-from exporter.model.observations import GROUPS, LOG_ENDS, TAIL
+from exporter.model.observations import GROUPS, LOG_ENDS, InputId
 from exporter.model.topology import Topology
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import InputView, Snapshot
@@ -16,17 +16,16 @@ UNANSWERED: Final = frozenset({"unreachable", "timeout"})
 class KafkaInputs:
     """Inputs of a snapshot by the Kafka cluster that they are read from."""
 
-    def __init__(self, snapshot: Snapshot, without: frozenset[str]) -> None:
+    def __init__(self, snapshot: Snapshot, without: frozenset[InputId]) -> None:
         self._of: dict[str, list[InputView]] = {}
         self._groups = [
-            (view, _kafkas_of_groups(view.id.input, snapshot.topology))
+            (view, _kafkas_of_groups(view.id, snapshot.topology))
             for view in snapshot.inputs
             if view.id.kind == GROUPS and view.last_reason in UNANSWERED and not view.up
         ]
         for view in snapshot.inputs:
-            kafka = _kafka_of(view)
-            if kafka is not None and view.id.input not in without:
-                self._of.setdefault(kafka, []).append(view)
+            if view.id.kafka and view.id not in without:
+                self._of.setdefault(view.id.kafka, []).append(view)
 
     def silent(self) -> dict[str, list[InputView]]:
         """Return the clusters of which no input answers, log ends first.
@@ -72,20 +71,12 @@ def _is_silent(views: list[InputView]) -> bool:
     return len(failing) == len(views) and bool(reasons) and reasons <= enough
 
 
-def _kafka_of(view: InputView) -> str | None:
-    """Return whose input it is; None if it is of no one Kafka cluster."""
-    if view.id.kind == LOG_ENDS:
-        return view.id.input
-    if view.id.kind == TAIL:  # one that is looked for is called after its Connect cluster
-        kafka, found, _ = view.id.input.partition("/")
-        return kafka if found else None
-    return None
-
-
-def _kafkas_of_groups(name: str, topology: Topology) -> set[str]:
+def _kafkas_of_groups(asked: InputId, topology: Topology) -> set[str]:
     """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
-    found: set[str | None] = {at.kafka for at in topology.sinks if at.connect_cluster == name}
+    found: set[str | None] = set()
+    if not asked.source:
+        found |= {at.kafka for at in topology.sinks if at.connect_cluster == asked.connect_cluster}
     for flow in topology.flows:
-        if groups_input(flow.key).input == name:
+        if groups_input(flow.key) == asked:
             found |= {flow.upstream, flow.downstream}
     return {kafka for kafka in found if kafka is not None}

@@ -5,7 +5,7 @@ Times are Unix seconds. `at` in a record is the Kafka record's timestamp; elsewh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
@@ -41,15 +41,40 @@ OPEN_TRANSACTION = "open_transaction"  # a reason why a partition tells nothing 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputId:
-    """One thing we read: the labels `input` and `kind`."""
+    """One thing that is read: the labels of `input_up`, with "" for those that a kind has not.
 
-    input: str
+    TAIL            kafka and topic; connect_cluster alone while its offsets topic is looked for
+    LOG_ENDS        kafka
+    CONNECT_REST    connect_cluster
+    REST_OFFSETS    connect_cluster and connector
+    GROUPS          connect_cluster, of its sinks; with source and target, of that flow
+    """
+
     kind: str
+    _: KW_ONLY
+    kafka: str = ""
+    connect_cluster: str = ""
+    topic: str = ""
+    connector: str = ""
+    source: str = ""
+    target: str = ""
+
+    @classmethod
+    def of_tail(cls, topic: KafkaTopic) -> InputId:
+        """Return the input that a topic is."""
+        return cls(TAIL, kafka=topic.kafka, topic=topic.topic)
+
+    @property
+    def input(self) -> str:
+        """Return its name among those of its kind, for people: `east/orders`, `lab/west->east`."""
+        flow = f"{self.source}->{self.target}" if self.source else ""
+        parts = (self.kafka, self.connect_cluster, self.topic, self.connector, flow)
+        return "/".join(part for part in parts if part)
 
 
 def rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
     """Name the input that the offsets of one connector are over REST."""
-    return InputId(f"{connect_cluster}/{connector}", REST_OFFSETS)
+    return InputId(REST_OFFSETS, connect_cluster=connect_cluster, connector=connector)
 
 
 @dataclass(frozen=True, slots=True)

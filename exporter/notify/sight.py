@@ -38,7 +38,7 @@ class Blind:
         found = self._by_cluster[name]
         connector = finding.connector
         if connector is not None and self._sight.state_of(name, connector) is not None:
-            return found | {InputId(name, CONNECT_REST)}
+            return found | {InputId(CONNECT_REST, connect_cluster=name)}
         return found
 
     def deleted(self, finding: Finding) -> bool:
@@ -54,8 +54,9 @@ class Blind:
         }
         kafkas = homes | _beside(self._topology, connect_cluster)
         for at in self._down:
-            # A tail is called KAFKA/TOPIC, an input of a whole Kafka cluster by its name.
-            if not homes or at.input == connect_cluster or at.input.partition("/")[0] in kafkas:
+            # What REST tells of one connector's offsets, the findings of others do not rest on.
+            of_cluster = at.connect_cluster == connect_cluster and not at.connector
+            if not homes or of_cluster or at.kafka in kafkas:
                 yield at
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.serve.catalog_mm2 import MM2
 from exporter.serve.catalog_remedy import REMEDY
-from exporter.serve.spec import CONNECTOR, INPUT, SOURCE_PARTITION, Spec, counter, gauge
+from exporter.serve.spec import CONNECTOR, INPUT, SOURCE_PARTITION, TAIL, Spec, counter, gauge
 
 
 class MetricRow(NamedTuple):
@@ -68,33 +68,40 @@ CATALOG: tuple[Spec, ...] = (
     INPUT_UP := gauge(
         "input_up",
         INPUT,
-        "1 if the last attempt to read this input worked, 0 if it failed or none was made yet.",
+        "1 if the last attempt to read this input worked, 0 if it failed or none was made yet. An "
+        "input has the labels of its kind: tail kafka and topic (connect_cluster alone while an "
+        "offsets topic is searched for), log_ends kafka, connect_rest connect_cluster, "
+        "rest_offsets connect_cluster and connector, groups connect_cluster, and source and target "
+        "if they are those of a flow.",
+        optional=INPUT[1:],
     ),
     INPUT_LAST_SUCCESS := gauge(
         "input_last_success_timestamp_seconds",
         INPUT,
         "Unix time, by our own clock, of the last attempt to read this input that worked.",
+        optional=INPUT[1:],
     ),
     INPUT_ERRORS := counter(
         "input_errors_total",
         (*INPUT, "reason"),
         "Failed attempts to read this input since start, by reason.",
+        optional=INPUT[1:],
     ),
     TAIL_RECORDS := counter(
         "tail_records_total",
-        ("input", "record"),
+        (*TAIL, "record"),
         "Records read from an internal topic after its tail caught up: with a value, tombstones, "
         "and those that could not be decoded.",
     ),
     TAIL_CAUGHT_UP := gauge(
         "tail_caught_up",
-        ("input",),
+        TAIL,
         "1 once the tail has passed the end that the internal topic had when the tail started. "
         "Until then nothing that depends on the topic is shown.",
     ),
     TAIL_BEHIND := gauge(
         "tail_behind_records",
-        ("input",),
+        TAIL,
         "Records between our own read position and the end of the internal topic, all partitions.",
     ),
     CONNECTOR_STATE := gauge(
@@ -199,8 +206,10 @@ CATALOG: tuple[Spec, ...] = (
     ),
     FINDINGS := gauge(
         "findings",
-        ("connect_cluster", "finding", "severity"),
-        "How many findings of this name there are now; see /api/v1/findings.",
+        (*CONNECTOR, "finding", "severity"),
+        "How many findings of this name there are now; see /api/v1/findings. connector is empty "
+        "where a finding is of a whole cluster, topic or input.",
+        optional=CONNECTOR,
     ),
     NOTIFICATIONS_FAILED := counter(
         "notifications_failed_total",

@@ -186,25 +186,29 @@ def _inputs(
         at for at in snapshot.topology.listings if at.connect_cluster == view.connect_cluster
     ]
     if listing:
-        wanted = [InputId(str(at), TAIL) for at in listing[0].topics()]
+        wanted = [InputId.of_tail(at) for at in listing[0].topics()]
     elif view.kind is ConnectorKind.UNKNOWN:
         wanted = []  # it is listed nowhere
     else:
-        wanted = [InputId(view.connect_cluster, CONNECT_REST)]
+        wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
     if any(_of(at, view) for at in snapshot.by_rest):
         wanted.append(rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:
-        wanted.append(InputId(view.connect_cluster, GROUPS))
+        wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
     else:
-        wanted.append(InputId(view.connect_cluster if topic is None else str(topic), TAIL))
+        wanted.append(
+            InputId(TAIL, connect_cluster=view.connect_cluster)
+            if topic is None
+            else InputId.of_tail(topic)
+        )
     if flow is not None:
         if flow.offset_syncs is not None:
-            wanted.append(InputId(str(flow.offset_syncs), TAIL))
+            wanted.append(InputId.of_tail(flow.offset_syncs))
         if flow.upstream is not None:
-            wanted.append(InputId(flow.upstream, LOG_ENDS))
+            wanted.append(InputId(LOG_ENDS, kafka=flow.upstream))
         checkpoints = checkpoints_of(flow)
         if checkpoints in snapshot.topology.checkpoints:
-            wanted.append(InputId(str(checkpoints), TAIL))
+            wanted.append(InputId.of_tail(checkpoints))
         if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
             wanted.append(groups_input(flow.key))
     seen = {at.id: at for at in snapshot.inputs}
@@ -253,7 +257,7 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
         == (flow.connect_cluster, flow.source, flow.target)
     }
     ends = next(
-        (at for at in snapshot.inputs if at.id == InputId(str(flow.upstream), LOG_ENDS)), None
+        (at for at in snapshot.inputs if at.id == InputId(LOG_ENDS, kafka=str(flow.upstream))), None
     )
     ended_at = None if ends is None else ends.last_success_at
     return {

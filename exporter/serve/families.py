@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from exporter.decode.dialects import MIRROR_SOURCE
@@ -20,9 +21,9 @@ from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
 from exporter.serve import catalog, catalog_mm2, remedies, replicated
 from exporter.serve.columns import Columns, Family, Labels, family
-from exporter.serve.spec import Spec
+from exporter.serve.spec import INPUT, TAIL, Spec
 from exporter.state.lag import lag_seconds
-from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
+from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView, TailView
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def memory(snapshot: Snapshot) -> Iterator[Family]:
 def inputs(snapshot: Snapshot) -> Iterator[Family]:
     """The health of everything we read."""
     views = snapshot.inputs
-    labels: list[Labels] = [(view.id.input, view.id.kind) for view in views]
+    labels: list[Labels] = [attrgetter(*INPUT)(view.id) for view in views]
     yield family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
     yield family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
     errors = [(at, *error) for at, view in zip(labels, views, strict=True) for error in view.errors]
@@ -94,11 +95,13 @@ def inputs(snapshot: Snapshot) -> Iterator[Family]:
 
 def tails(snapshot: Snapshot) -> Iterator[Family]:
     """How far we have read the internal topics."""
-    found = [(view.id.input, view.tail) for view in snapshot.inputs if view.tail is not None]
-    labels: list[Labels] = [(name,) for name, _ in found]
+    found: list[tuple[Labels, TailView]] = [
+        (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
+    ]
+    labels = [at for at, _ in found]
     records = [
-        ((name, record), count)
-        for name, tail in found
+        ((*at, record), count)
+        for at, tail in found
         for record, count in (
             ("value", tail.values),
             ("tombstone", tail.tombstones),
@@ -227,7 +230,7 @@ def judged(snapshot: Snapshot) -> Iterator[Family]:
     ]
     yield family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
     counts = Counter(
-        (found.connect_cluster, found.name.value, found.severity.value)
+        (found.connect_cluster, found.connector or "", found.name.value, found.severity.value)
         for found in snapshot.findings
     )
     yield family(catalog.FINDINGS, list(counts), list(counts.values()))

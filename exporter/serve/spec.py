@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,9 @@ PREFIX = "offsetwatch_"
 
 Kind = Literal["gauge", "counter"]
 
-INPUT = ("input", "kind")
+# Only those that a kind has are not empty, and Prometheus keeps no empty label. No label holds two.
+TAIL = ("kafka", "topic")
+INPUT = ("kind", "kafka", "connect_cluster", "topic", "connector", "source", "target")
 CONNECTOR = ("connect_cluster", "connector")
 SOURCE_PARTITION = (*CONNECTOR, "source_partition")
 FLOW = ("connect_cluster", "source", "target")
@@ -19,19 +22,27 @@ MIRROR_PARTITION = (*CONNECTOR, "source", "target", "topic", "partition")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One metric. `name` is the full name of its samples, `_total` included for a counter."""
+    """One metric. `name` is the full name of its samples, `_total` included for a counter.
+
+    optional    those of its labels that some of its series have not: `=~".+"` leaves these out
+    """
 
     name: str
     kind: Kind
     help: str
     labels: tuple[str, ...]
+    optional: frozenset[str] = frozenset()
 
 
-def gauge(name: str, labels: tuple[str, ...], help_text: str) -> Spec:
+def gauge(
+    name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
+) -> Spec:
     """A row; `name` without the prefix."""
-    return Spec(name=PREFIX + name, kind="gauge", help=help_text, labels=labels)
+    return Spec(PREFIX + name, "gauge", help_text, labels, frozenset(optional))
 
 
-def counter(name: str, labels: tuple[str, ...], help_text: str) -> Spec:
+def counter(
+    name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
+) -> Spec:
     """A row; `name` without the prefix, with its `_total`."""
-    return Spec(name=PREFIX + name, kind="counter", help=help_text, labels=labels)
+    return Spec(PREFIX + name, "counter", help_text, labels, frozenset(optional))

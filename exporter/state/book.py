@@ -398,7 +398,7 @@ class Book:
     def _settle_checks(self, now: float) -> None:
         """Count the REST offsets that the tail did not show within their time."""
         for check in self._checks.settle(now):
-            state = self._inputs.of(InputId(check.connect_cluster, CONNECT_REST))
+            state = self._inputs.of(InputId(CONNECT_REST, connect_cluster=check.connect_cluster))
             state.errors["offsets_differ"] += 1
             state.last_error = (
                 f"REST and topic disagree on {check.connector} {check.identity}: "

@@ -28,7 +28,6 @@ from typing import Final, NamedTuple
 
 from exporter.model.observations import (
     GROUPS,
-    TAIL,
     CheckpointRecord,
     GroupOffset,
     GroupOffsetsRead,
@@ -72,7 +71,7 @@ _Where = tuple[str, str, int]  # group, topic on the target, partition
 def groups_input(flow: FlowKey) -> InputId:
     """The input that the groups of a flow are."""
     connect_cluster, source, target = flow
-    return InputId(f"{connect_cluster}/{source}->{target}", GROUPS)
+    return InputId(GROUPS, connect_cluster=connect_cluster, source=source, target=target)
 
 
 class _Newest(NamedTuple):
@@ -256,7 +255,7 @@ class Failover:
         return topic.topic in self._there.get(topic.kafka, ())
 
     def _whole(self, topic: KafkaTopic, now: float) -> bool:
-        return self._exists(topic) and self._inputs.whole(InputId(str(topic), TAIL), now)
+        return self._exists(topic) and self._inputs.whole(InputId.of_tail(topic), now)
 
     def _shown(self, flow: MirrorFlow, now: float) -> bool:
         checkpoints, syncs = checkpoints_of(flow), flow.offset_syncs
@@ -264,7 +263,7 @@ class Failover:
             checkpoints is not None
             and syncs is not None
             and self._whole(checkpoints, now)
-            and self._inputs.whole(InputId(str(syncs), TAIL), now)
+            and self._inputs.whole(InputId.of_tail(syncs), now)
             and self._inputs.live(groups_input(flow.key), now)
         )
 

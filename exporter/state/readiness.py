@@ -54,13 +54,13 @@ class Readiness:
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             missing.extend(self._unpolled())
         for topic in topology.awaited():
-            state = self._inputs.find(InputId(str(topic), TAIL))
+            state = self._inputs.find(InputId.of_tail(topic))
             if state is not None and self._is_hopeless(topic, state, topology):
                 continue  # there is nothing to catch up with
             if self._is_not_needed(topic, topology):
                 continue
             if state is None or state.tail is None or not state.tail.caught_up:
-                missing.append(self._explain(InputId(str(topic), TAIL), "the end of the topic"))
+                missing.append(self._explain(InputId.of_tail(topic), "the end of the topic"))
         for kafka in self._replication.upstreams():
             missing.extend(self._ends(kafka, now))
         for asked in self._failover.to_ask():
@@ -83,7 +83,7 @@ class Readiness:
         return any(self._is_caught_up(other) for other in offsets)
 
     def _is_caught_up(self, topic: KafkaTopic) -> bool:
-        state = self._inputs.find(InputId(str(topic), TAIL))
+        state = self._inputs.find(InputId.of_tail(topic))
         return state is not None and state.tail is not None and state.tail.caught_up
 
     def _unpolled(self) -> Iterator[str]:
@@ -102,18 +102,20 @@ class Readiness:
 
     def _site(self, site: Site) -> tuple[str, ...]:
         if site.of.rest and site.listed is None:
-            return (self._explain(InputId(site.name, CONNECT_REST), "first answer"),)
+            return (
+                self._explain(InputId(CONNECT_REST, connect_cluster=site.name), "first answer"),
+            )
         if site.has_sources() and site.home is None and not site.homeless:
-            return (self._explain(InputId(site.name, TAIL), "its offsets topic"),)
+            return (self._explain(InputId(TAIL, connect_cluster=site.name), "its offsets topic"),)
         if site.has_sinks():
-            return self._unasked(InputId(site.name, GROUPS))
+            return self._unasked(InputId(GROUPS, connect_cluster=site.name))
         return ()
 
     def _ends(self, kafka: str, now: float) -> tuple[str, ...]:
         """Log ends are waited for once there are positions to compare them with; a failure will
         do.
         """
-        ends = InputId(kafka, LOG_ENDS)
+        ends = InputId(LOG_ENDS, kafka=kafka)
         if not self._replication.waits_for_ends(kafka, now):
             return self._unasked(ends)
         state = self._inputs.find(ends)

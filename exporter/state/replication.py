@@ -11,7 +11,7 @@ from itertools import zip_longest
 from math import inf
 from operator import is_
 
-from exporter.model.observations import LOG_ENDS, TAIL, InputId, TailRead
+from exporter.model.observations import LOG_ENDS, InputId, TailRead
 from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
@@ -228,7 +228,7 @@ class Replication:
                 flow,
                 found,
                 live=flow.upstream is not None
-                and self._inputs.live(InputId(flow.upstream, LOG_ENDS), now),
+                and self._inputs.live(InputId(LOG_ENDS, kafka=flow.upstream), now),
             )
             for flow, found in zip(flows, self._found(flows), strict=True)
         ]
@@ -247,7 +247,7 @@ class Replication:
             topic = flow.offset_syncs
             if topic is None or topic not in self._syncs:
                 continue
-            if self._inputs.whole(InputId(str(topic), TAIL), now):
+            if self._inputs.whole(InputId.of_tail(topic), now):
                 syncs = self._syncs[topic]
                 of = (flow.connect_cluster, flow.source, flow.target, topic)
                 shown.setdefault((*of, id(syncs), syncs.version), (flow, syncs))
@@ -289,7 +289,7 @@ class Replication:
             return False
         if flow.offset_syncs is None or self._sites[flow.connect_cluster].polls(flow.connector):
             return True
-        tail = InputId(str(flow.offset_syncs), TAIL)
+        tail = InputId.of_tail(flow.offset_syncs)
         state = self._inputs.find(tail)
         if state is not None and state.last_reason == "not_found":
             return True  # no such topic yet: no syncs, and the committed offset is the best
@@ -314,7 +314,7 @@ class Replication:
         alone = assigned if self._flows_of[of] == 1 else None
         # How many partitions a topic has is known for as long as the answer that told it.
         counted = flow.upstream is not None and self._inputs.live(
-            InputId(flow.upstream, LOG_ENDS), self._now
+            InputId(LOG_ENDS, kafka=flow.upstream), self._now
         )
         unassigned = self._unassigned.of(
             flow, alone if counted else None, site.of.wants_topic, self._now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import TAIL, rest_offsets_input
+from exporter.model.observations import TAIL, InputId, rest_offsets_input
 from exporter.state.snapshot import InputView, RestConnector, Snapshot
 
 
@@ -10,9 +10,11 @@ def polled_instead(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, 
     """Return the source connectors whose offsets REST tells now, as this tail tells nothing."""
     if view.id.kind != TAIL:
         return ()
-    # While its topic is looked for, a tail is called after the Connect cluster.
-    clusters = {view.id.input} | {
-        at.connect_cluster for at in snapshot.topology.offsets_topics if str(at.at) == view.id.input
+    # While its topic is looked for, a tail has the Connect cluster's name alone.
+    clusters = {view.id.connect_cluster} | {
+        at.connect_cluster
+        for at in snapshot.topology.offsets_topics
+        if InputId.of_tail(at.at) == view.id
     }
     live = {at.id for at in snapshot.inputs if at.live}
     return tuple(

@@ -64,7 +64,7 @@ class Sinks:
     def _is_unread(self, group: SinkGroup) -> bool:
         if group.kafka is None:
             return True
-        state = self._inputs.find(InputId(group.connect_cluster, GROUPS))
+        state = self._inputs.find(InputId(GROUPS, connect_cluster=group.connect_cluster))
         if state is None or not (state.last_reason or state.errors["denied"]):
             return False
         read = self._offsets.get(group.connect_cluster, ())
@@ -109,7 +109,9 @@ class Sinks:
 
     def _rest(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
         site = self._sites[cluster]
-        if not self._polled or not self._inputs.live(InputId(cluster, CONNECT_REST), now):
+        if not self._polled or not self._inputs.live(
+            InputId(CONNECT_REST, connect_cluster=cluster), now
+        ):
             return
         for (name, connector), offsets in sorted(self._polled.items()):
             rest = rest_offsets_input(cluster, connector)
@@ -140,7 +142,9 @@ class Sinks:
         )
 
     def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
-        if cluster not in self._offsets or not self._inputs.live(InputId(cluster, GROUPS), now):
+        if cluster not in self._offsets or not self._inputs.live(
+            InputId(GROUPS, connect_cluster=cluster), now
+        ):
             return
         site = self._sites[cluster]
         for at in self._offsets[cluster]:

@@ -170,7 +170,7 @@ class Site:
         Until then its book is kept, whoever uses it: a connector that is unlisted for a moment
         would otherwise come back to an empty one, beside a tail that reads nothing twice.
         """
-        for topic in [topic for topic in self._books if InputId(str(topic), TAIL) == tail]:
+        for topic in [topic for topic in self._books if InputId.of_tail(topic) == tail]:
             book = self._books.pop(topic)
             self._cut.update(book.dropped)
             if known := book.remembered():
@@ -183,7 +183,7 @@ class Site:
             self._books[topic] = SourceBook(
                 self.of.name, self._partitions_max, self.of.wants_topic, known
             )
-            state = self._inputs.find(InputId(str(topic), TAIL))
+            state = self._inputs.find(InputId.of_tail(topic))
             if state is not None and state.tail is not None and state.tail.caught_up:
                 self._late.add(topic)  # what another site's tail has read, we have not
 
@@ -217,7 +217,7 @@ class Site:
         """
         if not self.of.rest:
             return
-        failing = self._fails(InputId(self.name, TAIL))
+        failing = self._fails(InputId(TAIL, connect_cluster=self.name))
         stood_in = self._homeless or bool(self._unread)
         self._unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
         self._homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
@@ -235,7 +235,7 @@ class Site:
         if self.sound(topic, now):
             return False
         stood_in = topic in self._unread or (topic == self.home and self._homeless)
-        tail = InputId(str(topic), TAIL)
+        tail = InputId.of_tail(topic)
         return stood_in or (self._fails(tail) and not self._inputs.live(tail, now))
 
     def _fails(self, tail: InputId) -> bool:
@@ -320,7 +320,7 @@ class Site:
     def all_histories(self, now: float) -> tuple[StateHistory, ...]:
         """The same, of connectors that the configuration leaves out, too."""
         topic = self._status()
-        if topic is None or not self._inputs.whole(InputId(str(topic), TAIL), now):
+        if topic is None or not self._inputs.whole(InputId.of_tail(topic), now):
             return ()
         return self._histories.views()
 
@@ -357,17 +357,17 @@ class Site:
     def listing_live(self, now: float) -> bool:
         """May the states of its connectors be shown?"""
         if self.of.rest:
-            return self._inputs.live(InputId(self.name, CONNECT_REST), now)
+            return self._inputs.live(InputId(CONNECT_REST, connect_cluster=self.name), now)
         topics = () if self.listing_topics is None else self.listing_topics.topics()
         return len(topics) == 2 and all(
-            self._inputs.whole(InputId(str(topic), TAIL), now) for topic in topics
+            self._inputs.whole(InputId.of_tail(topic), now) for topic in topics
         )
 
     def sound(self, topic: KafkaTopic | None, now: float) -> bool:
         """Is this topic read, up to its end, with a list of connectors to tell orphans by?"""
         if topic is None or topic in self._late or not self.known():
             return False
-        return self._inputs.live(InputId(str(topic), TAIL), now)
+        return self._inputs.live(InputId.of_tail(topic), now)
 
     def rest_connectors(self) -> tuple[RestConnector, ...]:
         """Return the source connectors whose offsets are polled over REST, in order."""
@@ -557,7 +557,7 @@ class Site:
         configs = None if self.listing_topics is None else self.listing_topics.configs
         if configs is None:
             return False
-        state = self._inputs.find(InputId(str(configs), TAIL))
+        state = self._inputs.find(InputId.of_tail(configs))
         return state is None or state.last_reason not in UNREADABLE
 
     def _book_of(self, connector: str) -> SourceBook | None:
@@ -579,7 +579,7 @@ class Site:
             return ()
         if not self.sound(topic, now) or not self.sound(self.home, now):
             return ()
-        if not self._inputs.whole(InputId(str(topic), TAIL), now):
+        if not self._inputs.whole(InputId.of_tail(topic), now):
             return ()  # its offset may be there, behind an open transaction
         return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
 

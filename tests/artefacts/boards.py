@@ -116,6 +116,7 @@ def world() -> Snapshot:
             *snapshot.findings,
             poison,
             replace(poison, name=FindingName.CHECKPOINTS_STALE, severity=Severity.WARNING),
+            replace(FOUND, name=FindingName.INPUT_DOWN, connect_cluster="", connector=None),
         ),
         remedies=replace(
             REMEDIES,

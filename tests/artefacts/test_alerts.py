@@ -288,6 +288,10 @@ TOLD_BY = {  # those that are told by a state, a verdict or a metric of their ow
 }
 
 
+# Their findings have no connector.
+OF_A_CLUSTER = {"ConnectClusterChanged", "MirrorMaker2CheckpointsStale"}
+
+
 def asked_for(metric: str, label: str) -> dict[str, list[str]]:
     """The values of a label that alerts ask a metric for, and which alerts do."""
     found: dict[str, set[str]] = {}
@@ -309,10 +313,14 @@ def test_whatever_can_be_found_is_told_by_one_alert(finding):
 @pytest.mark.parametrize(
     "name", [at for at in sorted(ALERT_RULES) if "offsetwatch_findings" in ALERT_RULES[at]["expr"]]
 )
-def test_a_finding_names_no_connector_so_its_alert_says_what_does(name):
-    assert "connector" not in known_metrics()["offsetwatch_findings"]
-    said = ALERT_RULES[name]["annotations"]["description"]
-    assert "`offsetwatch status` says which connector" in said
+def test_an_alert_on_a_finding_names_its_connector_first(name):
+    words = ALERT_RULES[name]["annotations"]["description"]
+    if name in OF_A_CLUSTER:
+        assert "{{ $labels.connect_cluster }}" in words
+    else:
+        assert "{{ $labels.connect_cluster }}/{{ $labels.connector }}" in " ".join(
+            words.split()[:16]
+        )
 
 
 def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():

@@ -263,10 +263,12 @@ def test_a_query_rates_counters_and_nothing_else_over_the_interval_grafana_choos
 def test_a_query_looks_at_what_the_variables_choose(name, target):
     known = known_metrics()
     one = OF_ONE.get(name, set())
+    optional = {spec.name: spec.optional for spec in CATALOG}
     for metric, matchers in read(target["expr"]).selectors:
         for label in ("job", *CHOICES[name]):
             if label in known[metric] | EVERYWHERE:
-                assert (label, "=" if label in one else "=~", f"${label}") in matchers
+                chosen = f"${label}|" if label in optional.get(metric, ()) else f"${label}"
+                assert (label, "=" if label in one else "=~", chosen) in matchers
 
 
 @every_query

@@ -171,7 +171,8 @@ def test_the_daemon_runs_with_it_and_ends_when_it_is_told_to(
             found = httpx.get(f"http://{address}/metrics", trust_env=False)
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
-        if 'offsetwatch_input_up{input="lab",kind="connect_rest"} 1' not in found.text:
+        up = r'offsetwatch_input_up\{kind="connect_rest",[^}]*connect_cluster="lab",[^}]*\} 1'
+        if re.search(up, found.text) is None:
             raise NotYet(found.text[-2000:])
 
     try:

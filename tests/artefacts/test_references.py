@@ -18,7 +18,6 @@ from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
-    TAIL,
     HeartbeatRecord,
     InputId,
     SinkOffset,
@@ -47,13 +46,13 @@ from tools.references.metric_facts import FACTS, Need, of_all
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 INPUTS = {
-    Need.LISTING: InputId("lab", CONNECT_REST),
-    Need.OFFSETS: InputId(str(OFFSETS), TAIL),
-    Need.SYNCS: InputId(str(SYNCS), TAIL),
-    Need.CHECKPOINTS: InputId(str(CHECKPOINTS), TAIL),
-    Need.HEARTBEATS: InputId(str(HEARTBEATS), TAIL),
-    Need.LOG_ENDS: InputId("west", LOG_ENDS),
-    Need.SINKS: InputId("lab", GROUPS),
+    Need.LISTING: InputId(CONNECT_REST, connect_cluster="lab"),
+    Need.OFFSETS: InputId.of_tail(OFFSETS),
+    Need.SYNCS: InputId.of_tail(SYNCS),
+    Need.CHECKPOINTS: InputId.of_tail(CHECKPOINTS),
+    Need.HEARTBEATS: InputId.of_tail(HEARTBEATS),
+    Need.LOG_ENDS: InputId(LOG_ENDS, kafka="west"),
+    Need.SINKS: InputId(GROUPS, connect_cluster="lab"),
     Need.FLOW_GROUPS: groups_input(FLOW),
 }
 # These come of baselines, which no book reads by itself.

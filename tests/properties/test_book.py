@@ -120,7 +120,7 @@ class _Sound:
                 bounds = {TopicPartition("orders", 0): LogBounds(0, end, end)}
                 self.world.see(
                     EndsRead("west", number, bounds),
-                    InputSucceeded(InputId("west", LOG_ENDS), self.world.now),
+                    InputSucceeded(InputId(LOG_ENDS, kafka="west"), self.world.now),
                 )
             case "wait":
                 self.world.now += amount

@@ -51,7 +51,9 @@ EVENTS = st.one_of(
     ),
     st.builds(
         lambda at: lambda play: play.world.see(InputFailed(at, "timeout", "no luck")),
-        st.sampled_from((InputId("lab", CONNECT_REST), InputId("west", LOG_ENDS))),
+        st.sampled_from(
+            (InputId(CONNECT_REST, connect_cluster="lab"), InputId(LOG_ENDS, kafka="west"))
+        ),
     ),
     st.builds(
         lambda name, state: lambda play: play.told(task(state, name=name, failure=BAD)),

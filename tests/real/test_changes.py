@@ -57,11 +57,11 @@ def test_a_topic_made_anew_is_read_anew(lab: Lab, alone: Product) -> None:
     admin = AdminClient({"bootstrap.servers": lab.east})  # has to outlive its answer
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
     eventually(alone, "nothing shown of a topic that is gone", lambda: positions(alone) == {})
-    becomes(alone, 0, "input_up", input=f"east/{OFFSETS}", kind="tail")
+    becomes(alone, 0, "input_up", kind="tail", kafka="east", topic=OFFSETS)
     lab.create_topic("east", OFFSETS, partitions=1, config={"cleanup.policy": "compact"})
     commit(lab, "/a", 2)
     eventually(alone, "the new topic read", lambda: positions(alone) == {"filename=/a": 2})
-    becomes(alone, 1, "input_up", input=f"east/{OFFSETS}", kind="tail")
+    becomes(alone, 1, "input_up", kind="tail", kafka="east", topic=OFFSETS)
 
 
 def test_a_wrong_file_changes_nothing_and_a_right_one_everything_it_says(

@@ -141,14 +141,14 @@ def test_a_dead_worker_takes_its_series_down_and_the_topics_stay(
     settled(lab, product)
     lab.kill("connect-1")
     try:
-        becomes(product, 0, "input_up", input="lab", kind="connect_rest")
+        becomes(product, 0, "input_up", kind="connect_rest", connect_cluster="lab")
         becomes(product, None, "connector_state")
         # The offsets topic and the upstream log are still read: these are true.
         assert total(product, "mm2_replication_lag_records") == 0
         assert samples(product, "source_offset_position")
     finally:
         lab.start_process("connect-1")
-    becomes(product, 1, "input_up", input="lab", kind="connect_rest")
+    becomes(product, 1, "input_up", kind="connect_rest", connect_cluster="lab")
     lab.wait_running("mm2-source")
     lab.wait_running("file-sink")
 
@@ -159,8 +159,9 @@ def test_a_dead_upstream_broker_takes_lag_down_and_what_does_not_depend_on_it_st
     settled(lab, product)
     lab.kill("west")
     try:
-        becomes(product, 0, "input_up", input="west", kind="log_ends")
-        becomes(product, 0, "input_up", kind="tail", input="west/mm2-offset-syncs.east.internal")
+        becomes(product, 0, "input_up", kind="log_ends", kafka="west")
+        syncs = {"kafka": "west", "topic": "mm2-offset-syncs.east.internal"}
+        becomes(product, 0, "input_up", kind="tail", **syncs)
         becomes(product, None, "mm2_replication_lag_records")
         becomes(product, None, "mm2_source_log_end_offset")
         becomes(product, None, "mm2_offset_sync_upstream_offset")
@@ -169,7 +170,7 @@ def test_a_dead_upstream_broker_takes_lag_down_and_what_does_not_depend_on_it_st
         assert total(product, "sink_lag_records") == 0
     finally:
         lab.start_process("west")
-    becomes(product, 1, "input_up", input="west", kind="log_ends")
+    becomes(product, 1, "input_up", kind="log_ends", kafka="west")
     becomes(product, 0, "mm2_replication_lag_records")
 
 

@@ -22,7 +22,8 @@ from tests.real.seen import WAIT_S_MAX, becomes, eventually, samples, total
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
 TOPIC = "connect-offsets"
-TAIL = {"input": f"east/{TOPIC}", "kind": "tail"}
+OFFSETS = {"kafka": "east", "topic": TOPIC}
+TAIL = {"kind": "tail", **OFFSETS}
 POSITION = {"connector": FILE_SOURCE, "connect_cluster": "lab"}
 NEVER = 999_999_999
 TRANSACTION_S_MAX = 30.0
@@ -41,9 +42,8 @@ def entry(product: Product) -> dict[str, Any]:
 
 
 def tail(product: Product) -> dict[str, Any]:
-    (found,) = (
-        at for at in product.get("/api/v1/connectors")["inputs"] if at["input"] == TAIL["input"]
-    )
+    inputs = product.get("/api/v1/connectors")["inputs"]
+    (found,) = (at for at in inputs if at["input"] == f"east/{TOPIC}")
     assert isinstance(found, dict)
     return found
 
@@ -125,7 +125,7 @@ def test_transaction_markers_at_the_end_of_the_topic_do_not_make_the_tail_look_b
         if at["kafka_partition"] == kafka_partition
     )
     assert compare.log_ends(exact, "east", [where])[where] > last + 1
-    becomes(exact_product, 0, "tail_behind_records", input=TAIL["input"])
+    becomes(exact_product, 0, "tail_behind_records", **OFFSETS)
     becomes(exact_product, 1, "input_up", **TAIL)
     assert httpx.get(f"{exact_product.url}/-/ready", trust_env=False).status_code == httpx.codes.OK
 
@@ -147,7 +147,7 @@ def test_an_open_transaction_shows_nothing_that_is_not_committed(
         )
         never_shown(exact_product, lambda: entry(exact_product)["offset"] in (before, None))
     becomes(exact_product, size, "source_offset_position", **POSITION)
-    becomes(exact_product, 0, "tail_behind_records", input=TAIL["input"])
+    becomes(exact_product, 0, "tail_behind_records", **OFFSETS)
     becomes(exact_product, 1, "input_up", **TAIL)
 
 

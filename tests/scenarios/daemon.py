@@ -32,7 +32,6 @@ from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
-    TAIL,
     BrokersSeen,
     Frozen,
     InputFailed,
@@ -224,7 +223,7 @@ class Daemon:
 
     def _look_at_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
         asked = next(at.poll for at in self.config.connect if at.name == name)
-        rest = InputId(name, CONNECT_REST)
+        rest = InputId(CONNECT_REST, connect_cluster=name)
         if self._every(f"rest {name}", asked.state_s, now):
             self._run(f"states of {name}", partial(self._poll_states, name), rest)
         for flow in snapshot.topology.flows:
@@ -238,7 +237,7 @@ class Daemon:
         if self._every(f"offsets {name}", asked.offsets_s, now):
             self._run(f"offsets of {name}", partial(self._check_offsets, name), rest, partly=True)
         if self._every(f"groups {name}", asked.groups_s, now):
-            groups = InputId(name, GROUPS)
+            groups = InputId(GROUPS, connect_cluster=name)
             self._run(f"groups of {name}", partial(self._poll_groups, name), groups)
             self.failover.ask(name)
 
@@ -247,7 +246,7 @@ class Daemon:
         if self._every(f"brokers {name}", 60.0, now) and up:
             self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
         if self._every(f"ends {name}", self.config.ends_s, now):
-            ends = InputId(name, LOG_ENDS)
+            ends = InputId(LOG_ENDS, kafka=name)
             self._run(f"log ends of {name}", partial(self._poll_ends, name), ends)
             self._put(self._probe(name, snapshot))
         if self._every(f"facts {name}", FACTS_S, now) and up:
@@ -312,7 +311,7 @@ class Daemon:
         wanted = snapshot.topology.tailed()
         for topic in [at for at in self.tails if at not in wanted]:
             del self.tails[topic]
-            self._put((InputRetired(InputId(str(topic), TAIL)),))
+            self._put((InputRetired(InputId.of_tail(topic)),))
         for topic in wanted:
             kafka = self.world.kafkas[topic.kafka]
             there = kafka.internal.get(topic.topic)
@@ -324,7 +323,7 @@ class Daemon:
                 self._tail(topic, there, snapshot, now)
 
     def _failed(self, topic: KafkaTopic, error: ClientError) -> None:
-        self._put((InputFailed(InputId(str(topic), TAIL), error.reason, error.detail),))
+        self._put((InputFailed(InputId.of_tail(topic), error.reason, error.detail),))
 
     def _tail(self, topic: KafkaTopic, there: Internal, snapshot: Snapshot, now: float) -> None:
         at = self.tails.get(topic)
@@ -344,7 +343,7 @@ class Daemon:
         if there.held is not None:
             frozen = (Frozen(0, there.held, "of nobody", len(there.records) - there.held),)
         read = TailRead(
-            input=InputId(str(topic), TAIL),
+            input=InputId.of_tail(topic),
             topic=topic,
             at=now,
             records=records,

@@ -20,7 +20,6 @@ from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
-    TAIL,
     InputFailed,
     InputId,
     SinkOffset,
@@ -286,15 +285,15 @@ class Estate:
 
     def _see(self) -> None:
         world = self.world
-        if InputId("lab", CONNECT_REST) not in self.blind:
+        if InputId(CONNECT_REST, connect_cluster="lab") not in self.blind:
             world.listed(*(actor.listed(world.now) for actor in self.actors))
         for topic in (OFFSETS, SYNCS):
-            if InputId(str(topic), TAIL) in self.blind:
-                world.see(InputFailed(InputId(str(topic), TAIL), "unreachable", "no route"))
+            if InputId.of_tail(topic) in self.blind:
+                world.see(InputFailed(InputId.of_tail(topic), "unreachable", "no route"))
             else:
                 world.tail(topic=topic, frozen=tuple(self.frozen) if topic == OFFSETS else ())
         for actor in self.actors:
-            if isinstance(actor, Mirror) and InputId("west", LOG_ENDS) not in self.blind:
+            if isinstance(actor, Mirror) and InputId(LOG_ENDS, kafka="west") not in self.blind:
                 world.ends(actor.bounds())
         sinks = [actor.offset() for actor in self.actors if isinstance(actor, Sink)]
         if sinks:

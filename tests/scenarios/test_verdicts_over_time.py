@@ -10,7 +10,7 @@ import pytest
 
 from exporter.judge.verdicts import BLIND
 from exporter.model.findings import FindingName, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, InputId
 from tests.scenarios.simulation import (
     DAY,
     FLUSH_S,
@@ -30,8 +30,8 @@ from tests.unit.state.worlds import OFFSETS, SYNCS, orders
 
 pytestmark = pytest.mark.slow
 
-REST = InputId("lab", CONNECT_REST)
-ENDS = InputId("west", LOG_ENDS)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
+ENDS = InputId(LOG_ENDS, kafka="west")
 PATIENCE_S = 3 * FLUSH_S
 # From the moment it stops: the last flush may still come, and a tick goes by until it is seen.
 FOUND_S = PATIENCE_S + FLUSH_S + 20.0
@@ -163,7 +163,7 @@ def test_without_a_probe_a_log_end_that_moves_on_shows_that_work_waits():
 @pytest.mark.parametrize("topic", [OFFSETS, SYNCS], ids=str)
 def test_an_input_that_goes_blind_is_not_progress_and_what_it_hid_goes_on(estate, topic):
     since = hung(estate)
-    tail = InputId(str(topic), TAIL)
+    tail = InputId.of_tail(topic)
     estate.blind.add(tail)
     estate.until("mm2", Verdict.UNKNOWN, 40.0)
     assert estate.verdict("mm2").rule == BLIND

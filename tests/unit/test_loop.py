@@ -33,7 +33,7 @@ from exporter.state.site import ConnectSite
 from exporter.state.snapshot import EMPTY
 from tests.fakes.clock import VirtualClock
 
-REST = InputId("lab", CONNECT_REST)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
 
 
 @pytest.fixture
@@ -206,7 +206,14 @@ def committing(loop, clock, seconds, took_s=0.0):
     topic = KafkaTopic("east", "offsets")
     record = SyncRecord(None, None, 0, 0.0)
     read = TailRead(
-        InputId("east/offsets", TAIL), topic, clock.now(), (record,), (), True, 0, clock.now()
+        InputId(TAIL, kafka="east", topic="offsets"),
+        topic,
+        clock.now(),
+        (record,),
+        (),
+        True,
+        0,
+        clock.now(),
     )
     loop._book.apply = lambda _seen, _now: None
     made, found, begun = loop._book.snapshot, [], clock.now()

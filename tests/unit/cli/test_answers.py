@@ -32,7 +32,7 @@ from tests.unit.state.worlds import FILE, files
 
 MM2 = ConnectorView("lab", "mm2", ConnectorKind.MIRROR, "M", "4", "running", (Task(0, "failed"),))
 WEST = InputView(
-    id=InputId("west", LOG_ENDS),
+    id=InputId(LOG_ENDS, kafka="west"),
     up=False,
     live=False,
     last_success_at=1_763_712_000.0,
@@ -40,7 +40,9 @@ WEST = InputView(
     last_error="Local: Timed out",
     tail=None,
 )
-CONNECT = replace(WEST, id=InputId("lab", CONNECT_REST), last_error="Connection refused")
+CONNECT = replace(
+    WEST, id=InputId(CONNECT_REST, connect_cluster="lab"), last_error="Connection refused"
+)
 
 
 def seen(**more: Any) -> Snapshot:

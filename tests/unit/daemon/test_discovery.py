@@ -33,7 +33,7 @@ from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.serve.worlds import FORGOTTEN
 
 IDENTITY = "IdentityReplicationPolicy"
-LOOKING = InputId("lab", TAIL)
+LOOKING = InputId(TAIL, connect_cluster="lab")
 SURE = OffsetsTopicCompared("lab", None)
 SURE_OF_MM2 = OffsetsTopicCompared("mm2", None)
 REST = {"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}
@@ -80,7 +80,7 @@ class World:
     def tails(self, topic: str, *, reason: str | None, live: bool) -> None:
         """What is known of the input of this topic."""
         view = InputView(
-            id=InputId(f"east/{topic}", TAIL),
+            id=InputId(TAIL, kafka="east", topic=topic),
             up=reason is None,
             live=live,
             last_success_at=None,
@@ -352,7 +352,10 @@ def test_a_topic_of_another_cluster_is_not_taken_for_its_own():
     assert world.step() == [InputRetired(LOOKING), found("offsets")]
     world.lists("files", site="prod")
     (failed,) = world.step()
-    assert (failed.input, failed.reason) == (InputId("prod", TAIL), "topic_not_settled")
+    assert (failed.input, failed.reason) == (
+        InputId(TAIL, connect_cluster="prod"),
+        "topic_not_settled",
+    )
     assert "lab's" in failed.detail
 
 

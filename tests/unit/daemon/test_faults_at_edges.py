@@ -33,7 +33,7 @@ from exporter.state.snapshot import EMPTY
 from tests.fakes.clock import VirtualClock
 from tests.unit.daemon.test_supervisor import SURPRISES
 
-OTHER = InputId("other", CONNECT_REST)
+OTHER = InputId(CONNECT_REST, connect_cluster="other")
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def named(error: Exception) -> str:
 
 @pytest.mark.parametrize("error", HTTP, ids=named)
 def test_whatever_http_raises_is_counted_and_over_again(error: Exception):
-    watched, fail, lab = Watched(), {}, InputId("lab", CONNECT_REST)
+    watched, fail, lab = Watched(), {}, InputId(CONNECT_REST, connect_cluster="lab")
 
     def answer(request: httpx.Request) -> httpx.Response:
         if fail:
@@ -141,7 +141,7 @@ def test_whatever_http_raises_is_counted_and_over_again(error: Exception):
 def test_whatever_librdkafka_raises_is_counted_and_over_again(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
-    watched, fail, east = Watched(), {}, InputId("east", LOG_ENDS)
+    watched, fail, east = Watched(), {}, InputId(LOG_ENDS, kafka="east")
 
     def list_topics(*_: Any, **__: Any) -> Any:
         if fail:

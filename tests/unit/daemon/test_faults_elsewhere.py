@@ -344,7 +344,7 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
 def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
     error: Exception, admin: KafkaFacts, monkeypatch: pytest.MonkeyPatch
 ):
-    watched, fail, east = Watched(), {}, InputId("east", CONNECT_REST)
+    watched, fail, east = Watched(), {}, InputId(CONNECT_REST, connect_cluster="east")
 
     def job() -> None:
         if fail:
@@ -405,7 +405,7 @@ def test_whatever_a_token_file_does_fails_its_input_and_no_other(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "token").write_text("token")
-    watched, fail, lab = Watched(), {}, InputId("lab", CONNECT_REST)
+    watched, fail, lab = Watched(), {}, InputId(CONNECT_REST, connect_cluster="lab")
 
     def read(_: Path) -> str:
         if fail:

@@ -30,7 +30,7 @@ from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.clock import VirtualClock
 
-REST = InputId("lab", CONNECT_REST)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
 SURPRISES: list[Exception] = [
     OverflowError("x"),
     ValueError("x"),
@@ -206,7 +206,7 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
     failing.set()
 
     def poll(states, clock):
-        input_id = InputId(states.name, CONNECT_REST)
+        input_id = InputId(CONNECT_REST, connect_cluster=states.name)
         if states.name == "lab" and failing.is_set():
             raise surprise
         return (InputSucceeded(input_id, clock.now()),)
@@ -226,7 +226,7 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
 
 def expect(edge: Edge, *, lab: bool) -> None:
     seen = {at.id: at for at in edge.snapshot.inputs}
-    found, other = seen.get(REST), seen.get(InputId("other", CONNECT_REST))
+    found, other = seen.get(REST), seen.get(InputId(CONNECT_REST, connect_cluster="other"))
     if found is None or other is None or (found.up, other.up) != (lab, True):
         raise NotYet(str(seen))
     if dict(found.errors).get(UNEXPECTED, 0) < 1:
@@ -243,7 +243,7 @@ def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypat
 
     monkeypatch.setattr(edge_module.Discovery, "inspect", inspect)
     edge = Edge(config(), SystemClock())
-    looking = InputId("lab", edge_module.TAIL)
+    looking = InputId(edge_module.TAIL, connect_cluster="lab")
 
     def named() -> None:
         if [at.last_reason for at in edge.snapshot.inputs if at.id == looking] != [UNEXPECTED]:

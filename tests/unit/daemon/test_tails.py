@@ -7,7 +7,7 @@ from functools import partial
 
 from exporter.daemon.tails import Tails
 from exporter.ingest.roles import ListingRole, SourceRole, SyncRole
-from exporter.model.observations import TAIL, InputId, InputRetired
+from exporter.model.observations import InputId, InputRetired
 from exporter.model.topology import (
     KafkaTopic,
     ListingTopics,
@@ -59,7 +59,7 @@ class World:
 
 
 def retired(topic: KafkaTopic) -> InputRetired:
-    return InputRetired(InputId(str(topic), TAIL))
+    return InputRetired(InputId.of_tail(topic))
 
 
 def test_each_topic_has_one_tail_that_reads_it_by_its_role():

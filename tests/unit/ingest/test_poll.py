@@ -49,7 +49,7 @@ from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.fakes.swept import MISSING, offsets, swept
 
 CLOCK = VirtualClock()
-REST = InputId("lab", CONNECT_REST)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
 
 
 def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
@@ -470,7 +470,7 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
     kafka.down = Unreachable("west", "away")
     asked, failed = ends_of(FakeAdmin(kafka), seen)
     assert isinstance(asked, EndsAsked)
-    assert (failed.input, failed.reason) == (InputId("west", LOG_ENDS), "unreachable")
+    assert (failed.input, failed.reason) == (InputId(LOG_ENDS, kafka="west"), "unreachable")
 
 
 def test_a_full_queue_asks_nothing():
@@ -496,7 +496,7 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
     read, succeeded = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
     offset = SinkOffset("s", "orders", 0, committed=1, log_end=3, log_start=0, committed_only=True)
     assert read == SinkOffsetsRead("lab", (offset,), at=CLOCK.now())
-    assert succeeded.input == InputId("lab", GROUPS)
+    assert succeeded.input == InputId(GROUPS, connect_cluster="lab")
 
 
 @pytest.mark.parametrize(
@@ -579,7 +579,7 @@ def test_groups_that_cannot_be_read_are_one_failure():
     kafka = upstream()
     kafka.down = Unreachable("west", "away")
     (failed,) = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
-    assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "unreachable")
+    assert (failed.input, failed.reason) == (InputId(GROUPS, connect_cluster="lab"), "unreachable")
 
 
 class _Secretive(FakeAdmin):
@@ -637,7 +637,7 @@ def test_groups_of_which_none_may_be_seen_are_one_failure():
     admin = _Secretive(upstream(), "connect-s", "connect-t")
     sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
     (failed,) = poll_groups("lab", {"west": admin}, sinks, CLOCK)
-    assert (failed.input, failed.reason) == (InputId("lab", GROUPS), "denied")
+    assert (failed.input, failed.reason) == (InputId(GROUPS, connect_cluster="lab"), "denied")
 
 
 class _Remade(FakeAdmin):

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from exporter.errors import Denied, TimedOut, Unreachable
 from exporter.ingest.roles import SyncRole
 from exporter.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S
-from exporter.model.observations import TAIL, InputFailed, InputId, TailRead
+from exporter.model.observations import InputFailed, InputId, TailRead
 from exporter.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeKafka, FakeReader
 
@@ -49,7 +49,7 @@ def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
         yield whole
 
     (read,) = following.run(story())
-    assert read.input == InputId(str(TOPIC), TAIL)
+    assert read.input == InputId.of_tail(TOPIC)
     assert positions_of(read) == {"filename=/a": 4, "filename=/b": None}
     assert (read.caught_up, read.behind, read.undecodable) == (True, 0, ())
     assert dict(read.positions) == {0: 5, 1: 3}
@@ -337,7 +337,7 @@ def test_a_missing_topic_is_not_found_until_it_is_created():
     following.run(story())
     (failure, read) = following.seen
     assert failure == InputFailed(
-        InputId(str(TOPIC), TAIL), "not_found", "no such topic, or no ACL to describe it"
+        InputId.of_tail(TOPIC), "not_found", "no such topic, or no ACL to describe it"
     )
     assert positions_of(read) == {"filename=/a": 1}
 

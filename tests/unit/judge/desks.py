@@ -6,7 +6,7 @@ from exporter.judge.progress import Progress, Told
 from exporter.judge.settings import Settings
 from exporter.model.connectors import ConnectorKind, StateChange, StateHistory, Task
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import LOG_ENDS, TAIL, InputId
+from exporter.model.observations import LOG_ENDS, InputId
 from exporter.model.topology import Topology
 from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
@@ -91,8 +91,8 @@ def silent(*others: SinkPartitionView) -> Desk:
 def mirrored(**changes) -> Desk:
     inputs = (
         REST,
-        heard(InputId("west", LOG_ENDS)),
-        heard(InputId(str(FLOW.offset_syncs), TAIL)),
+        heard(InputId(LOG_ENDS, kafka="west")),
+        heard(InputId.of_tail(FLOW.offset_syncs)),
     )
     fields = {
         "inputs": inputs,

@@ -16,13 +16,13 @@ from tests.changed import replace
 from .test_sight import ASKED, FILES, OFFSETS, READ, REST, heard, world
 from .watches import FLOW
 
-SYNCS = InputId("west/syncs", TAIL)
-ENDS = InputId("west", LOG_ENDS)
+SYNCS = InputId(TAIL, kafka="west", topic="syncs")
+ENDS = InputId(LOG_ENDS, kafka="west")
 # Another flow beside it, of which all can be read.
 NORTH = replace(FLOW, connector="mm3", source="north", offset_syncs=KafkaTopic("north", "syncs"))
 
 
-ALL = (REST.id, ASKED.id, ENDS, InputId("east", LOG_ENDS), SYNCS, groups_input(FLOW.key))
+ALL = (REST.id, ASKED.id, ENDS, InputId(LOG_ENDS, kafka="east"), SYNCS, groups_input(FLOW.key))
 
 
 def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
@@ -70,7 +70,7 @@ def test_what_offsets_tell_is_hidden_with_their_topic():
     key = (Name.DUPLICATE_KEYS, "lab", "files", "")
     seen = world(REST, READ, connectors=(FILES,))
     assert not Blindness(Look(seen)).blinds(key)
-    blind = world(REST, heard(InputId(str(OFFSETS), TAIL), live=False), connectors=(FILES,))
+    blind = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
     assert Blindness(Look(blind)).blinds(key)
 
 

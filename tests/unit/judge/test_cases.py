@@ -14,7 +14,7 @@ from exporter.judge.subjects import Standing, Subject, Track
 from exporter.judge.verdicts import Case
 from exporter.judge.windows import Window
 from exporter.model.findings import Verdict
-from exporter.model.observations import LOG_ENDS, TAIL, InputId
+from exporter.model.observations import LOG_ENDS, InputId
 from exporter.model.topology import Topology
 from exporter.state.snapshot import EMPTY, SinkPartitionView
 from tests.changed import replace
@@ -98,8 +98,8 @@ def test_a_decision_about_what_was_never_seen_does_not_hold():
 # --- what is asked -------------------------------------------------------------------------------
 
 W = 500.0
-SYNCS = InputId(str(FLOW.offset_syncs), TAIL)
-INPUTS = (heard(InputId("west", LOG_ENDS)), heard(SYNCS))
+SYNCS = InputId.of_tail(FLOW.offset_syncs)
+INPUTS = (heard(InputId(LOG_ENDS, kafka="west")), heard(SYNCS))
 LEFT_OVER = replace(counted("mm2"), dialect="mirror_source", offset=decode_value(b'{"offset":9}'))
 
 
@@ -233,7 +233,7 @@ def test_only_what_has_no_log_end_is_judged_by_its_rhythm():
 
 NO_ENDS = "log_ends west tells nothing: no route"
 NO_SYNCS = f"tail {SYNCS.input} tells nothing: no route"
-DEAD_ENDS = sight(heard(InputId("west", LOG_ENDS), live=False), heard(SYNCS))
+DEAD_ENDS = sight(heard(InputId(LOG_ENDS, kafka="west"), live=False), heard(SYNCS))
 DEAD_SYNCS = sight(heard(SYNCS, live=False))
 NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
 

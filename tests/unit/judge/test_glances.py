@@ -37,7 +37,7 @@ def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
     seen = desk.snapshot
     assert desk.progress.sees_as_before(seen)
     for live in (False, True):  # one that never told anything is not missed
-        more = heard(InputId("west", LOG_ENDS), live=live)
+        more = heard(InputId(LOG_ENDS, kafka="west"), live=live)
         assert desk.progress.sees_as_before(replace(seen, inputs=(*seen.inputs, more))) is not live
     blind = replace(seen, inputs=(REST, heard(ASKED.id, live=False)), at=seen.at + 1)
     assert not desk.progress.sees_as_before(blind)

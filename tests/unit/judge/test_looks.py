@@ -121,8 +121,8 @@ def test_of_any_other_source_what_has_an_offset_is_told():
 
 # --- what cannot be read -------------------------------------------------------------------------
 
-CHECKPOINTS = InputId("east/west.checkpoints.internal", TAIL)
-SYNCS = InputId(str(FLOW.offset_syncs), TAIL)
+CHECKPOINTS = InputId(TAIL, kafka="east", topic="west.checkpoints.internal")
+SYNCS = InputId.of_tail(FLOW.offset_syncs)
 GROUPS_OF_FLOW = groups_input(FLOW.key)
 
 
@@ -141,7 +141,7 @@ def test_groups_are_not_seen_where_they_are_asked_for_and_nobody_answers(inputs,
 
 
 def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
-    look = looked(heard(InputId("west", LOG_ENDS)))
+    look = looked(heard(InputId(LOG_ENDS, kafka="west")))
     assert (look.blind_to_ends(None), look.blind_to_ends("west")) == (False, False)
     assert look.blind_to_ends("north")
 

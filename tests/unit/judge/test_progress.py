@@ -9,7 +9,7 @@ from exporter.judge.verdicts import BLIND
 from exporter.judge.words import moment
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, TAIL, InputFailed, InputId, SinkOffset
+from exporter.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.evidence import texts
@@ -137,7 +137,7 @@ def test_a_source_that_runs_and_never_commits_is_said_to():
 
 def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
     hidden, failing, cut = Watch(files()), Watch(files()), Watch(files())
-    hidden.world.see(InputFailed(InputId(str(OFFSETS), TAIL), "unreachable", "no route"))
+    hidden.world.see(InputFailed(InputId.of_tail(OFFSETS), "unreachable", "no route"))
     failing.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed"))))
     for watch in (hidden, failing):
         watch.look(6)
@@ -180,7 +180,9 @@ def test_the_state_of_what_cannot_be_seen_any_more_does_not_count():
     watch.world.listed(source("files", tasks=(Task(0, "failed"),)))
     watch.look()
     assert watch.verdict("files").verdict is Verdict.FAILED
-    watch.world.see(InputFailed(InputId("lab", CONNECT_REST), "unreachable", "no route"))
+    watch.world.see(
+        InputFailed(InputId(CONNECT_REST, connect_cluster="lab"), "unreachable", "no route")
+    )
     watch.look(8)
     assert watch.verdict("files").verdict is Verdict.UNKNOWN
 
@@ -189,7 +191,7 @@ def test_a_partition_of_which_nothing_could_change_is_unknown_all_the_same_once_
     idle = Mirror(name="mm2", logs=[Log(steady(0.0), end=5, done=5, committed=0)])
     estate = Estate(idle).go(10 * MINUTE)
     assert estate.verdict("mm2").verdict is Verdict.IDLE
-    estate.blind.add(InputId(str(OFFSETS), TAIL))
+    estate.blind.add(InputId.of_tail(OFFSETS))
     estate.go(3 * MINUTE)
     assert (estate.verdict("mm2").verdict, estate.verdict("mm2").rule) == (Verdict.UNKNOWN, BLIND)
 

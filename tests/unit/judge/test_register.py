@@ -41,8 +41,8 @@ from .test_rules import (
     three_connectors_go_back,
 )
 
-REST = InputId("lab", CONNECT_REST)
-OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
+OFFSETS_TAIL = InputId.of_tail(OFFSETS)
 
 
 def task_failed() -> Play:
@@ -364,12 +364,14 @@ def test_a_finding_of_a_connector_that_was_deleted_is_gone():
         pytest.param(a_task_fails_at_one_position, REST, id="poison-and-states"),
         pytest.param(an_offset_is_no_number, OFFSETS_TAIL, id="offsets"),
         pytest.param(the_syncs_are_deleted, OFFSETS_TAIL, id="half-reset-and-offsets"),
-        pytest.param(a_position_is_past_the_end, InputId("west", LOG_ENDS), id="log-ends"),
-        pytest.param(a_flow_copies_again, InputId(str(SYNCS), TAIL), id="syncs"),
+        pytest.param(a_position_is_past_the_end, InputId(LOG_ENDS, kafka="west"), id="log-ends"),
+        pytest.param(a_flow_copies_again, InputId.of_tail(SYNCS), id="syncs"),
         pytest.param(
-            a_flow_has_more_to_copy_than_ever, InputId("west", LOG_ENDS), id="lag-and-log-ends"
+            a_flow_has_more_to_copy_than_ever,
+            InputId(LOG_ENDS, kafka="west"),
+            id="lag-and-log-ends",
         ),
-        pytest.param(checkpoints_stop, InputId(str(SYNCS), TAIL), id="checkpoints"),
+        pytest.param(checkpoints_stop, InputId.of_tail(SYNCS), id="checkpoints"),
     ],
 )
 def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(played, hidden):
@@ -387,7 +389,9 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
 @pytest.mark.parametrize(
     "hidden",
     [
-        pytest.param(InputId("east/west.checkpoints.internal", TAIL), id="checkpoints"),
+        pytest.param(
+            InputId(TAIL, kafka="east", topic="west.checkpoints.internal"), id="checkpoints"
+        ),
         pytest.param(groups_input(("lab", "west", "east")), id="groups"),
     ],
 )

@@ -409,7 +409,7 @@ def a_transaction_hangs() -> Play:
 
 def an_input_fails() -> Play:
     play = filed()
-    fails = InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck")
+    fails = InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
     play.run(1.2, each=lambda: play.world.see(fails))
     return play
 
@@ -553,14 +553,14 @@ def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
     again.world.tail(whole=True)
     again.register.recall(told)
     again.world.now = play.world.now
-    again.world.see(InputSucceeded(InputId("lab", "connect_rest"), again.world.now))
+    again.world.see(InputSucceeded(InputId("connect_rest", connect_cluster="lab"), again.world.now))
     again.run(2.5, each=lambda: again.world.see(answer))
     assert Name.TASK_FAILED.value in again.names()
 
 
 def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
     play = a_connector_has_no_state()
-    with play.hidden(InputId("lab", "connect_rest")):
+    with play.hidden(InputId("connect_rest", connect_cluster="lab")):
         assert play.names() == [Name.CONNECTOR_STATE_MISSING.value]
     play.world.listed(source("files"))
     play.look()
@@ -894,7 +894,7 @@ def a_group_that_is_not_translated() -> Play:
 
 def an_input_is_away_for_less_than_an_interval() -> Play:
     play = filed()
-    fails = InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck")
+    fails = InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
     play.run(0.9, each=lambda: play.world.see(fails))
     play.world.listed(source("files"))
     play.run(2)
@@ -916,7 +916,9 @@ def a_person_sets_a_position_back() -> Play:
 def an_input_misses_one_attempt() -> Play:
     play = filed()
     for _ in range(5):
-        play.world.see(InputFailed(InputId("lab", "connect_rest"), "timeout", "no luck"))
+        play.world.see(
+            InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
+        )
         play.look()
         play.world.listed(source("files"))
         play.run(0.1)

@@ -32,7 +32,7 @@ from tests.unit.state.worlds import (
 
 from .plays import Play
 
-REST = InputId("lab", CONNECT_REST)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
 
 
 def filed() -> Play:
@@ -389,7 +389,7 @@ def test_an_input_that_was_never_read_says_so():
     world.listed(source("files"))
     world.found()
     play = Play(world)
-    denied = InputFailed(InputId(str(OFFSETS), "tail"), "denied", "not for you")
+    denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     play.run(1.2, each=lambda: world.see(denied))
     assert texts(found(play, Name.INPUT_DOWN).evidence)["last read"] == "never"
 
@@ -402,7 +402,7 @@ def unread(*failures: int) -> list[bool]:
     world.listed(source("files"))
     world.found()
     play, told = Play(world), []
-    denied = InputFailed(InputId(str(OFFSETS), "tail"), "denied", "not for you")
+    denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     for times in failures:
         for _ in range(times):
             world.see(denied)
@@ -453,7 +453,7 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
 
 def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play, read = filed(), count(1)
-    play.blind.add(InputId(str(OFFSETS), "tail"))
+    play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
     told = found(play, Name.INPUT_DOWN)
     assert told.summary == f"Topic {OFFSETS} is read too slowly."
@@ -462,7 +462,7 @@ def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
 
 
 def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
-    play, tail = filed(), InputId(str(OFFSETS), "tail")
+    play, tail = filed(), InputId.of_tail(OFFSETS)
     play.blind.add(tail)
     play.world.tail(behind=70, positions=((0, 1),))
     play.run(1.2, each=lambda: play.world.tail_failed("timeout"))
@@ -476,14 +476,16 @@ def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
 
 def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
     play = filed()
-    play.blind.add(InputId(str(OFFSETS), "tail"))
+    play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2)
     assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no answer."
 
 
 def test_an_offsets_topic_that_is_not_settled_yet_has_three_intervals_as_well():
     play = filed()
-    unsettled = InputFailed(InputId("lab", "tail"), "topic_not_settled", "name the topic")
+    unsettled = InputFailed(
+        InputId("tail", connect_cluster="lab"), "topic_not_settled", "name the topic"
+    )
     play.run(2.8, each=lambda: play.world.see(unsettled))
     assert "input_down" not in play.names()
     play.run(0.6, each=lambda: play.world.see(unsettled))
@@ -495,7 +497,7 @@ def test_an_offsets_topic_that_is_not_settled_yet_has_three_intervals_as_well():
 )
 def test_what_may_not_be_read_of_a_cluster_without_rest_is_done_without(reason, severity):
     """Its offsets topic is read all the same, and its keys tell the connectors."""
-    play, tail = Play(listing()), InputId(str(CONFIGS), "tail")
+    play, tail = Play(listing()), InputId.of_tail(CONFIGS)
     play.blind.add(tail)
     failed = InputFailed(tail, reason, "no luck")
     play.run(1.2, each=lambda: play.world.see(failed))

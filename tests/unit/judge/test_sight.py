@@ -44,9 +44,9 @@ def heard(of: InputId, *, live: bool = True, frozen: bool = False) -> InputView:
     return InputView(of, live, live, 0.0, (), None if live else "no route", tail)
 
 
-REST = heard(InputId("lab", CONNECT_REST))
-READ = heard(InputId(str(OFFSETS), TAIL))
-ASKED = heard(InputId("lab", GROUPS))
+REST = heard(InputId(CONNECT_REST, connect_cluster="lab"))
+READ = heard(InputId.of_tail(OFFSETS))
+ASKED = heard(InputId(GROUPS, connect_cluster="lab"))
 
 
 def world(*inputs: InputView, **changes) -> Snapshot:
@@ -109,7 +109,7 @@ def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
 @pytest.mark.parametrize("dead", [CONFIGS, STATUS])
 def test_without_either_topic_states_are_not_known_for_its_reason(dead):
     topics = (CONFIGS, STATUS)
-    inputs = [heard(InputId(str(at), TAIL), live=at is not dead) for at in topics]
+    inputs = [heard(InputId.of_tail(at), live=at is not dead) for at in topics]
     seen = world(
         *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
     )
@@ -125,9 +125,9 @@ def test_without_either_topic_states_are_not_known_for_its_reason(dead):
         ((REST,), (), True),
         ((heard(REST.id, live=False),), (), False),
         ((), (), False),
-        ((heard(InputId(str(CONFIGS), TAIL)),), (CONFIGS, None), False),
+        ((heard(InputId.of_tail(CONFIGS)),), (CONFIGS, None), False),
         (
-            (heard(InputId(str(CONFIGS), TAIL)), heard(InputId(str(STATUS), TAIL))),
+            (heard(InputId.of_tail(CONFIGS)), heard(InputId.of_tail(STATUS))),
             (CONFIGS, STATUS),
             True,
         ),
@@ -268,7 +268,7 @@ def test_without_a_history_no_pause_is_unusual():
 
 # --- what a flow's syncs hide --------------------------------------------------------------------
 
-SYNCS = InputId("west/syncs", TAIL)
+SYNCS = InputId(TAIL, kafka="west", topic="syncs")
 COPIES = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
 
 
@@ -304,7 +304,7 @@ def test_who_is_not_listed_where_states_are_not_known_may_be_there():
 @pytest.mark.parametrize("listings", [False, True])
 def test_what_the_configuration_leaves_out_is_not_deleted(listings):
     told = ListingTopics("lab", CONFIGS, STATUS)
-    by_topics = (heard(InputId(str(CONFIGS), TAIL)), heard(InputId(str(STATUS), TAIL)))
+    by_topics = (heard(InputId.of_tail(CONFIGS)), heard(InputId.of_tail(STATUS)))
     topology = Topology(
         offsets_topics=(OffsetsTopic("lab", OFFSETS),),
         flows=(),

@@ -100,7 +100,7 @@ def test_a_partition_that_is_gone_for_as_long_as_patience_lasts_is_forgotten():
 
 
 def test_what_was_hidden_at_its_first_look_is_not_remembered():
-    inputs = (REST, heard(InputId("west", LOG_ENDS), live=False))
+    inputs = (REST, heard(InputId(LOG_ENDS, kafka="west"), live=False))
     desk = mirrored(inputs=inputs)
     assert desk.of("mm2", Scope.PARTITION).rule == BLIND
     told = desk.progress.remembered()

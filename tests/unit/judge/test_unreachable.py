@@ -19,7 +19,7 @@ from tests.changed import replace
 from tests.evidence import pairs
 
 BEGAN = 1_800_000_000.0
-ENDS, SYNCS = InputId("west", LOG_ENDS), InputId("west/syncs", TAIL)
+ENDS, SYNCS = InputId(LOG_ENDS, kafka="west"), InputId(TAIL, kafka="west", topic="syncs")
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
 SETTINGS = Settings(interval_s=60.0, addresses={("kafka", "west"): "127.0.0.1:29192"})
 

@@ -7,6 +7,13 @@ import pkgutil
 import pytest
 
 import exporter.model
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    InputId,
+    rest_offsets_input,
+)
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
@@ -52,3 +59,18 @@ def test_a_number_is_found_by_its_field_even_if_it_is_zero():
     offset = SourceOffset(text='{"a":0}', numbers=(("a", 0),))
     assert offset.number("a") == 0
     assert offset.number("b") is None
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (InputId.of_tail(KafkaTopic("east", "connect-offsets")), "east/connect-offsets"),
+        (InputId(LOG_ENDS, kafka="west"), "west"),
+        (InputId(CONNECT_REST, connect_cluster="lab"), "lab"),
+        (rest_offsets_input("lab", "files"), "lab/files"),
+        (InputId(GROUPS, connect_cluster="lab", source="west", target="east"), "lab/west->east"),
+    ],
+    ids=str,
+)
+def test_an_input_has_a_name_for_people(read, name):
+    assert read.input == name

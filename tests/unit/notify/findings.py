@@ -10,7 +10,7 @@ from exporter.state.snapshot import EMPTY, InputView, Snapshot
 from tests.changed import replace
 
 NOW = 1_790_000_000.0
-REST = InputId("lab", CONNECT_REST)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
 LOST = Finding(
     name=FindingName.MM2_RECORDS_LOST,
     severity=Severity.CRITICAL,

@@ -95,7 +95,7 @@ def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
 
 
 def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
-    told, denied = Told(), InputId("west", LOG_ENDS)
+    told, denied = Told(), InputId(LOG_ENDS, kafka="west")
     told.at(0, LOST, blind={denied})
     assert told.at(1000, blind={denied, REST}) == []
     told.at(1001, blind={denied})

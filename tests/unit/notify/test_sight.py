@@ -47,13 +47,14 @@ def blind_to(finding, *down: InputId) -> frozenset[InputId]:
 @pytest.mark.parametrize(
     "down",
     [
-        InputId("lab", CONNECT_REST),
-        InputId("lab", GROUPS),
-        InputId("east/connect-offsets", TAIL),
-        InputId("west", LOG_ENDS),
-        InputId("syncs/mm2-offset-syncs", TAIL),
-        InputId("lakes", LOG_ENDS),
-        InputId("status/connect-status", TAIL),
+        InputId(CONNECT_REST, connect_cluster="lab"),
+        InputId(GROUPS, connect_cluster="lab"),
+        InputId(GROUPS, connect_cluster="lab", source="west", target="east"),
+        InputId(TAIL, kafka="east", topic="connect-offsets"),
+        InputId(LOG_ENDS, kafka="west"),
+        InputId(TAIL, kafka="syncs", topic="mm2-offset-syncs"),
+        InputId(LOG_ENDS, kafka="lakes"),
+        InputId(TAIL, kafka="status", topic="connect-status"),
     ],
     ids=str,
 )
@@ -63,26 +64,30 @@ def test_whatever_a_connect_cluster_has_to_do_with_matters_to_its_findings(down)
 
 
 def test_what_another_connect_cluster_has_to_do_with_does_not():
-    far = InputId("far/other-offsets", TAIL)
+    far = InputId(TAIL, kafka="far", topic="other-offsets")
     assert blind_to(LOST, far) == frozenset()
     assert blind_to(replace(LOST, connect_cluster="other"), far) == {far}
 
 
+def test_a_kafka_cluster_that_only_has_the_name_of_a_connect_cluster_does_not():
+    assert blind_to(LOST, InputId(LOG_ENDS, kafka="lab")) == frozenset()
+
+
 def test_of_what_belongs_to_no_connect_cluster_everything_matters():
-    rest, far = InputId("lab", CONNECT_REST), InputId("far", LOG_ENDS)
+    rest, far = InputId(CONNECT_REST, connect_cluster="lab"), InputId(LOG_ENDS, kafka="far")
     assert blind_to(replace(LOST, connect_cluster=""), rest, far) == {rest, far}
 
 
 def test_that_an_input_is_up_again_no_other_one_has_to_tell():
     down = replace(LOST, name=FindingName.INPUT_DOWN, connector=None)
-    assert blind_to(down, InputId("lab", CONNECT_REST)) == frozenset()
+    assert blind_to(down, InputId(CONNECT_REST, connect_cluster="lab")) == frozenset()
 
 
 LIST = ConnectorListView("lab", 0.0, (None, None), (), ())
 MM2 = ConnectorView(
     "lab", str(LOST.connector), ConnectorKind.MIRROR, "X", "1", "running", (Task(0, "running"),)
 )
-REST_LAB = InputId("lab", CONNECT_REST)
+REST_LAB = InputId(CONNECT_REST, connect_cluster="lab")
 
 
 def seen(*connectors: ConnectorView, **changes: Any) -> Blind:

@@ -61,7 +61,9 @@ def unanswered(*_: object, **__: object) -> None:
 def read_to(*positions: int, committed_at: float | None = None) -> Snapshot:
     tail = TailView(OFFSETS, True, 0, 0, 0, 0, tuple(enumerate(positions)))
     topology = replace(EMPTY.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
-    view = InputView(InputId("east/connect-offsets", "offsets"), True, True, None, (), None, tail)
+    view = InputView(
+        InputId("offsets", kafka="east", topic="connect-offsets"), True, True, None, (), None, tail
+    )
     source = SourcePartitionView(
         "lab", "mirror", OF, OF, "mirror", None, 0, 9, committed_at, committed_at, 1, 1, 0, 0, 0
     )

@@ -1,15 +1,26 @@
+import dataclasses
+
 import pytest
 
 from exporter.model.connectors import STATES, Task
+from exporter.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    InputId,
+    rest_offsets_input,
+)
 from exporter.model.offsets import SourceOffset
+from exporter.model.topology import KafkaTopic
 from exporter.serve import catalog, catalog_mm2
 from exporter.serve.families import collect
+from exporter.serve.spec import INPUT
 from exporter.state.pipeline import PipelineView
-from exporter.state.snapshot import EMPTY
+from exporter.state.snapshot import EMPTY, InputView
 from exporter.state.usual import UsualView
 from tests.changed import replace
 
-from .worlds import BUILD, FORGOTTEN, MIRROR, RELOADED, connector, full, number, source
+from .worlds import BUILD, FORGOTTEN, FOUND, MIRROR, RELOADED, connector, full, number, source
 
 
 def rows_of(spec, snapshot):
@@ -148,3 +159,46 @@ def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
     ]
     assert rows_of(catalog.HISTORY_BATCH_AT, lost) == {}
     assert history == [("offsetwatch_history_errors_total", {("status_unreadable",): 4})]
+
+
+def test_the_labels_of_an_input_are_its_fields_one_each_so_that_no_two_inputs_share_a_series():
+    assert set(INPUT) == {field.name for field in dataclasses.fields(InputId)}
+    inputs = (
+        InputId.of_tail(KafkaTopic("lab", "files")),
+        rest_offsets_input("lab", "files"),
+        InputId(LOG_ENDS, kafka="lab"),
+        InputId(CONNECT_REST, connect_cluster="lab"),
+        InputId(GROUPS, connect_cluster="lab"),
+        InputId(GROUPS, connect_cluster="lab", source="west", target="east"),
+        InputId(GROUPS, connect_cluster="lab", source="east", target="west"),
+    )
+    views = tuple(InputView(at, False, False, None, (), None, None) for at in inputs)
+    rows = rows_of(catalog.INPUT_UP, replace(EMPTY, inputs=views))
+    assert rows == {
+        ("tail", "lab", "", "files", "", "", ""): 0,
+        ("rest_offsets", "", "lab", "", "files", "", ""): 0,
+        ("log_ends", "lab", "", "", "", "", ""): 0,
+        ("connect_rest", "", "lab", "", "", "", ""): 0,
+        ("groups", "", "lab", "", "", "", ""): 0,
+        ("groups", "", "lab", "", "", "west", "east"): 0,
+        ("groups", "", "lab", "", "", "east", "west"): 0,
+    }
+
+
+def test_findings_are_counted_for_each_connector_and_for_what_has_none():
+    of_cluster = replace(FOUND, connector=None)
+    rows = rows_of(catalog.FINDINGS, replace(EMPTY, findings=(FOUND, FOUND, of_cluster)))
+    name, severity = FOUND.name.value, FOUND.severity.value
+    assert rows == {
+        (FOUND.connect_cluster, FOUND.connector, name, severity): 2,
+        (FOUND.connect_cluster, "", name, severity): 1,
+    }
+
+
+def test_only_optional_labels_are_empty():
+    for shown in collect(full(), BUILD, RELOADED):
+        for values, _ in shown.rows():
+            empty = {
+                name for name, value in zip(shown.spec.labels, values, strict=True) if not value
+            }
+            assert empty <= shown.spec.optional, shown.spec.name

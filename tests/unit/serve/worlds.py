@@ -19,6 +19,7 @@ from exporter.model.pipeline import FeedStatus, PipelineStatus
 from exporter.model.remedies import RemedySeen, ReplicaSeen
 from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from exporter.serve.families import Build, Reload, WebFile
+from exporter.serve.spec import INPUT
 from exporter.state.lint import TopicProblem
 from exporter.state.pipeline import PipelineView
 from exporter.state.snapshot import (
@@ -184,7 +185,7 @@ SINK = SinkPartitionView(
     behind_from="record",
 )
 OFFSETS_INPUT = InputView(
-    id=InputId("east/connect-offsets", TAIL),
+    id=InputId(TAIL, kafka="east", topic="connect-offsets"),
     up=True,
     live=True,
     last_success_at=1_763_712_005.75,
@@ -234,7 +235,7 @@ USUAL = Baseline(
 def full() -> Snapshot:
     """Something of everything, with the gaps that real snapshots have."""
     never = InputView(
-        id=InputId("lab", CONNECT_REST),
+        id=InputId(CONNECT_REST, connect_cluster="lab"),
         up=False,
         live=False,
         last_success_at=None,
@@ -243,7 +244,7 @@ def full() -> Snapshot:
         tail=None,
     )
     bootstrapping = InputView(
-        id=InputId("west/mm2-offset-syncs.east.internal", TAIL),
+        id=InputId(TAIL, kafka="west", topic="mm2-offset-syncs.east.internal"),
         up=True,
         live=False,
         last_success_at=1_763_712_004.0,
@@ -476,11 +477,16 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
                     verdict=verdict.value,
                 )
     for found in snapshot.findings:
-        same = [other for other in snapshot.findings if other.name == found.name]
+        same = [
+            other
+            for other in snapshot.findings
+            if (other.name, other.connector) == (found.name, found.connector)
+        ]
         out.add(
             "findings",
             len(same),
             connect_cluster=found.connect_cluster,
+            connector=found.connector or "",
             finding=found.name.value,
             severity=found.severity.value,
         )
@@ -577,18 +583,18 @@ def _expect_pipeline(out: _Collected, view: PipelineView) -> None:
 
 def _expect_inputs(out: _Collected, snapshot: Snapshot) -> None:
     for view in snapshot.inputs:
-        at = {"input": view.id.input, "kind": view.id.kind}
+        at = {name: getattr(view.id, name) for name in INPUT}
         out.add("input_up", view.up, **at)
         out.add("input_last_success_timestamp_seconds", view.last_success_at, **at)
         for reason, count in view.errors:
             out.add("input_errors_total", count, **at, reason=reason)
         if view.tail is not None:
-            name = view.id.input
-            out.add("tail_records_total", view.tail.values, input=name, record="value")
-            out.add("tail_records_total", view.tail.tombstones, input=name, record="tombstone")
-            out.add("tail_records_total", view.tail.undecodable, input=name, record="undecodable")
-            out.add("tail_caught_up", view.tail.caught_up, input=name)
-            out.add("tail_behind_records", view.tail.behind, input=name)
+            of = {"kafka": view.id.kafka, "topic": view.id.topic}
+            out.add("tail_records_total", view.tail.values, **of, record="value")
+            out.add("tail_records_total", view.tail.tombstones, **of, record="tombstone")
+            out.add("tail_records_total", view.tail.undecodable, **of, record="undecodable")
+            out.add("tail_caught_up", view.tail.caught_up, **of)
+            out.add("tail_behind_records", view.tail.behind, **of)
 
 
 def _expect_connectors(out: _Collected, snapshot: Snapshot) -> None:

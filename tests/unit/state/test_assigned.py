@@ -49,7 +49,7 @@ def test_what_it_commits_after_an_assignment_was_read_is_shown_until_it_is_read_
     world.assigned(1)
     world.now += 86_400
     world.commit("mm2", orders(0), {"offset": 6})
-    world.reads(InputId(str(OFFSETS), TAIL), InputId(str(SYNCS), TAIL))
+    world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
     world.ends(bounds(100) | bounds(100, partition=1))
     assert world.mirrored(partition=0).lag == 93
     assert world.mirrored(partition=1).lag == 94

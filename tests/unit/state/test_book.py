@@ -148,7 +148,7 @@ def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_ha
 def answered(world: World, kafka_cluster_id: str) -> tuple[str | None, str | None]:
     """The ids that are shown after an answer of a worker of that Kafka cluster."""
     told = ConnectorsListed("lab", (source("files"),), frozenset({"files"}), kafka_cluster_id)
-    world.see(told, InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+    world.see(told, InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
     (view,) = world.snapshot().lists
     return view.kafka_cluster_ids
 

@@ -252,7 +252,7 @@ def test_a_topic_that_does_not_exist_yet_is_not_waited_for():
     assert world.snapshot().waiting_for == ("rest_offsets lab/files: waiting for a first attempt",)
     world.poll_failed("files")
     assert world.snapshot().waiting_for == ()
-    assert InputId(str(OWN), TAIL) in {view.id for view in world.snapshot().inputs}
+    assert InputId.of_tail(OWN) in {view.id for view in world.snapshot().inputs}
 
 
 def test_what_rest_said_of_a_topic_that_was_left_since_is_compared_with_nothing():

@@ -7,7 +7,6 @@ import pytest
 from exporter.model.connectors import Condition, ConnectorKind, Task, TaskStatus
 from exporter.model.observations import (
     GROUPS,
-    TAIL,
     CheckpointRecord,
     GroupOffset,
     GroupOffsetsRead,
@@ -615,5 +614,7 @@ def test_a_named_flow_knows_its_target():
 
 
 def test_groups_are_an_input_of_their_own():
-    assert groups_input(FLOW) == InputId("lab/west->east", GROUPS)
-    assert InputId(str(CHECKPOINTS), TAIL) != groups_input(FLOW)
+    assert groups_input(FLOW) == InputId(
+        GROUPS, connect_cluster="lab", source="west", target="east"
+    )
+    assert InputId.of_tail(CHECKPOINTS) != groups_input(FLOW)

@@ -19,7 +19,7 @@ from .worlds import (
 )
 
 OTHER = {"filename": "/data/other.txt"}
-OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+OFFSETS_TAIL = InputId.of_tail(OFFSETS)
 
 
 def held(partition: int = 3, *, offset: int = 7, hidden: int = 1, detail: str = "held") -> Frozen:

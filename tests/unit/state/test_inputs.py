@@ -16,8 +16,8 @@ from exporter.model.observations import (
 
 from .worlds import FILE, OFFSETS, STALE_S, SYNCS, World, files, mirrors, orders, record, source
 
-REST = InputId("lab", CONNECT_REST)
-OFFSETS_TAIL = InputId(str(OFFSETS), TAIL)
+REST = InputId(CONNECT_REST, connect_cluster="lab")
+OFFSETS_TAIL = InputId.of_tail(OFFSETS)
 OTHER = {"filename": "/data/other.txt"}
 
 
@@ -139,7 +139,7 @@ def test_where_a_tail_stood_in_a_topic_that_is_read_anew_is_forgotten():
 def test_inputs_are_in_order_whichever_was_heard_of_first():
     world = World()
     for name in ("west", "east", "north"):
-        world.see(InputFailed(InputId(name, LOG_ENDS), "timeout", "no answer"))
+        world.see(InputFailed(InputId(LOG_ENDS, kafka=name), "timeout", "no answer"))
     names = [view.id.input for view in world.snapshot().inputs]
     assert names == ["east", "north", "west"]
 

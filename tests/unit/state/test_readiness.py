@@ -23,7 +23,11 @@ def test_a_new_world_waits_for_the_first_answer():
 
 def test_why_there_is_no_answer_is_said():
     world = World()
-    world.see(InputFailed(InputId("lab", CONNECT_REST), "unreachable", "connection refused"))
+    world.see(
+        InputFailed(
+            InputId(CONNECT_REST, connect_cluster="lab"), "unreachable", "connection refused"
+        )
+    )
     assert "connection refused" in waiting_for(world)
 
 
@@ -43,7 +47,9 @@ def test_why_the_offsets_topic_is_not_found_is_said():
     world = World()
     world.listed(source("files"))
     assert "tail lab: waiting for its offsets topic" in waiting_for(world)
-    world.see(InputFailed(InputId("lab", TAIL), "topic_not_settled", "name the topic"))
+    world.see(
+        InputFailed(InputId(TAIL, connect_cluster="lab"), "topic_not_settled", "name the topic")
+    )
     assert waiting_for(world) == "rest_offsets lab/files: waiting for a first attempt"
     world.polled("files")
     assert waiting_for(world) == ""
@@ -59,7 +65,7 @@ def test_sinks_alone_need_no_offsets_topic_but_their_groups_asked_once():
     world = World()
     world.listed(sink("s"))
     assert "groups lab: waiting for a first attempt" in waiting_for(world)
-    world.see(InputFailed(InputId("lab", GROUPS), "denied", "no ACL"))
+    world.see(InputFailed(InputId(GROUPS, connect_cluster="lab"), "denied", "no ACL"))
     assert waiting_for(world) == "rest_offsets lab/s: waiting for a first attempt"
     world.poll_failed("s")
     assert waiting_for(world) == ""
@@ -80,7 +86,7 @@ def test_a_flow_needs_its_syncs_and_the_log_ends_of_its_positions():
 def test_log_ends_that_cannot_be_had_are_not_waited_for():
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 1})
-    world.see(InputFailed(InputId("west", LOG_ENDS), "denied", "no ACL"))
+    world.see(InputFailed(InputId(LOG_ENDS, kafka="west"), "denied", "no ACL"))
     assert waiting_for(world) == ""
 
 

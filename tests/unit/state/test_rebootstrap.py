@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import TAIL, InputId
+from exporter.model.observations import InputId
 
 from .worlds import FILE, NOW, OFFSETS, SYNCS, files, mirrors, orders, record, source, sync
 
@@ -95,10 +95,10 @@ def test_syncs_that_are_no_longer_in_the_topic_are_gone():
 def test_syncs_read_again_are_not_counted_again():
     world = mirrors()
     world.synced(150)
-    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId(str(SYNCS), TAIL)]
+    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId.of_tail(SYNCS)]
     assert tail.values == 1
     world.tail(sync(150), topic=SYNCS, whole=True)
-    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId(str(SYNCS), TAIL)]
+    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId.of_tail(SYNCS)]
     assert tail.values == 1
 
 
@@ -107,7 +107,7 @@ def test_the_tails_own_place_is_that_in_the_new_topic():
     world.tail(positions=((0, 5000), (1, 70)))
     world.tail(positions=((0, 5001),))
     world.tail(whole=True, positions=((0, 3),))
-    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId(str(OFFSETS), TAIL)]
+    tail = {view.id: view.tail for view in world.snapshot().inputs}[InputId.of_tail(OFFSETS)]
     assert tail.positions == ((0, 3),)
 
 

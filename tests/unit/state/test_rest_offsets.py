@@ -37,7 +37,7 @@ def alone(*connectors, **more) -> World:
 def later(world: World, connector: str, *offsets) -> None:
     """One poll later."""
     world.now += POLL_S
-    world.see(InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+    world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
     world.polled(connector, *offsets)
 
 
@@ -128,7 +128,7 @@ def test_an_answer_that_is_too_old_is_taken_down():
     world.polled("files", (FILE, {"position": 40}))
     for _ in range(4):
         world.now += POLL_S
-        world.see(InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+        world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
         world.poll_failed("files")
     assert positions(world) == {}
 
@@ -180,7 +180,11 @@ def test_a_topic_that_is_found_takes_over_once_it_is_read_to_its_end():
     world = World()
     world.listed(source("files"))
     assert world.snapshot().by_rest == ()  # it may be found
-    world.see(InputFailed(InputId("lab", TAIL), "topic_not_settled", "none holds its offsets"))
+    world.see(
+        InputFailed(
+            InputId(TAIL, connect_cluster="lab"), "topic_not_settled", "none holds its offsets"
+        )
+    )
     world.snapshot()
     world.polled("files", (FILE, {"position": 40}))
     assert only(world).from_rest
@@ -238,7 +242,7 @@ def test_nothing_polled_is_compared_with_a_topic_that_is_not_read():
     world.polled("files", (FILE, {"position": 50}))
     world.rest_offsets("files", {'{"filename":"/data/in.txt"}': '{"position":50}'})
     world.now += 31
-    world.see(InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+    world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
     assert world.offsets_differ() == 0
 
 
@@ -284,7 +288,7 @@ def away():
 
 
 def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_tells(away):
-    away.see(InputSucceeded(InputId("lab", GROUPS), away.now))
+    away.see(InputSucceeded(InputId(GROUPS, connect_cluster="lab"), away.now))
     assert away.snapshot().waiting_for == ("rest_offsets lab/lake: waiting for a first attempt",)
     away.polled(
         "lake", (consumed(1), {"kafka_offset": 7}), (consumed(0), {"kafka_offset": 5}), (FILE, None)
@@ -301,7 +305,7 @@ def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_tells(away
 def test_a_sink_whose_group_is_denied_is_left_to_rest_until_it_can_be_read():
     world = World()
     world.listed(sink("lake"), sink("seen"))
-    groups = InputId("lab", GROUPS)
+    groups = InputId(GROUPS, connect_cluster="lab")
     seen = SinkOffset("seen", "shop", 0, 3, 4)
     world.see(
         InputFailed(groups, "denied", "no ACL"),
@@ -325,7 +329,7 @@ def test_a_sink_whose_group_is_denied_is_left_to_rest_until_it_can_be_read():
 def test_the_lag_of_a_sink_that_is_polled_over_rest_comes_of_its_log_ends():
     world = World()
     world.listed(sink("lake"))
-    world.see(InputFailed(InputId("lab", GROUPS), "denied", "no ACL"))
+    world.see(InputFailed(InputId(GROUPS, connect_cluster="lab"), "denied", "no ACL"))
     assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
     world.polled("lake", (consumed(0), {"kafka_offset": 5}), (consumed(1), {"kafka_offset": 7}))
     ends = SinkOffset("lake", "shop", 0, committed=5, log_end=9, log_start=2)
@@ -336,7 +340,7 @@ def test_the_lag_of_a_sink_that_is_polled_over_rest_comes_of_its_log_ends():
 
     def lags(at: float) -> list[tuple[int | None, int | None, int | None, bool]]:
         world.now = at
-        world.see(InputSucceeded(InputId("lab", CONNECT_REST), world.now))
+        world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
         views = world.snapshot().sink_partitions
         return [(view.committed, view.log_end, view.lag, view.from_rest) for view in views]
 

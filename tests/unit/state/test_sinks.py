@@ -161,7 +161,7 @@ def test_sinks_are_told_by_connect_cluster_whichever_answered_first():
         world.see(
             ConnectorsListed(name, (sink("s"),)),
             SinkOffsetsRead(name, (offset(),)),
-            InputSucceeded(InputId(name, GROUPS), world.now),
+            InputSucceeded(InputId(GROUPS, connect_cluster=name), world.now),
         )
     assert [view.connect_cluster for view in world.sunk()] == ["lab", "prod"]
 

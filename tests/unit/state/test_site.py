@@ -11,7 +11,6 @@ from exporter.model.connectors import (
     TaskStatus,
 )
 from exporter.model.observations import (
-    TAIL,
     InputFailed,
     InputId,
     ListingRecord,
@@ -71,7 +70,7 @@ def tail(
     whole: bool = False,
 ) -> TailRead:
     return TailRead(
-        input=InputId(str(topic), TAIL),
+        input=InputId.of_tail(topic),
         topic=topic,
         at=NOW,
         records=records,
@@ -145,7 +144,7 @@ def test_its_mirrored_partitions_are_not_summed_up_unless_that_is_asked_for():
 
 def test_a_topic_whose_tail_has_failed_so_far_is_as_new_to_it_as_any():
     inputs = Inputs(STALE_S)
-    inputs.apply(InputFailed(InputId(str(OWN), TAIL), "denied", "no ACL"))
+    inputs.apply(InputFailed(InputId.of_tail(OWN), "denied", "no ACL"))
     site = with_connectors(own("files"), inputs=inputs)
     seen = tail(OWN, (record("files", FILE, {"position": 7}, log_offset=1, live=False),))
     inputs.of(seen.input).read(seen)

@@ -351,7 +351,7 @@ def test_pictures_are_shared_between_snapshots_while_nothing_changes():
 
 def test_an_observation_of_a_tail_makes_that_tail_an_input():
     world = files()
-    assert InputId(str(OFFSETS), TAIL) in {view.id for view in world.snapshot().inputs}
+    assert InputId.of_tail(OFFSETS) in {view.id for view in world.snapshot().inputs}
 
 
 def positions(world: World) -> dict[tuple[str, str], int]:

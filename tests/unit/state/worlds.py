@@ -205,7 +205,7 @@ class World:
         self._names[site] = names
         for moment in (*moments, self.now):
             self.book.apply(answer, moment)
-        self.see(InputSucceeded(InputId(site, CONNECT_REST), self.now))
+        self.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster=site), self.now))
 
     def rest_offsets(self, connector: str, offsets: dict[str, str | None]) -> None:
         """Ask and be answered, with nothing in between."""
@@ -230,7 +230,9 @@ class World:
 
     def offsets_differ(self) -> int:
         views = {view.id: view for view in self.snapshot().inputs}
-        return dict(views[InputId("lab", CONNECT_REST)].errors).get("offsets_differ", 0)
+        return dict(views[InputId(CONNECT_REST, connect_cluster="lab")].errors).get(
+            "offsets_differ", 0
+        )
 
     # --- tails -----------------------------------------------------------------------------------
 
@@ -258,7 +260,7 @@ class World:
             self._as_of[topic] = asked_at
         self.see(
             TailRead(
-                input=InputId(str(topic), TAIL),
+                input=InputId.of_tail(topic),
                 topic=topic,
                 at=asked_at,
                 records=records,
@@ -291,10 +293,10 @@ class World:
                 self.see(InputSucceeded(at, self.now))
 
     def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
-        self.see(InputRetired(InputId(str(topic), TAIL)))
+        self.see(InputRetired(InputId.of_tail(topic)))
 
     def tail_failed(self, reason: str, topic: KafkaTopic = OFFSETS) -> None:
-        self.see(InputFailed(InputId(str(topic), TAIL), reason, "no luck"))
+        self.see(InputFailed(InputId.of_tail(topic), reason, "no luck"))
 
     def commit(
         self,
@@ -349,7 +351,7 @@ class World:
             EndsRead(
                 kafka=kafka, number=asked, bounds=bounds, ids=ids, partitions=partitions or {}
             ),
-            InputSucceeded(InputId(kafka, LOG_ENDS), self.now),
+            InputSucceeded(InputId(LOG_ENDS, kafka=kafka), self.now),
         )
 
     def probed(
@@ -368,7 +370,10 @@ class World:
         )
 
     def sinks(self, *offsets: SinkOffset) -> None:
-        self.see(SinkOffsetsRead("lab", offsets), InputSucceeded(InputId("lab", GROUPS), self.now))
+        self.see(
+            SinkOffsetsRead("lab", offsets),
+            InputSucceeded(InputId(GROUPS, connect_cluster="lab"), self.now),
+        )
 
     # --- reading ---------------------------------------------------------------------------------
 
