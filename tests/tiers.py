@@ -92,6 +92,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_toolbox_rest.py",
             "tests/real/test_toolbox_rest_workers.py",
             "tests/history/test_older_tables.py",
+            "tests/artefacts/test_receivers.py",
         ),
     ),
     (

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.debian import ToolError, package, run
+from tools.golang import installed
 
 PACKAGE = "prometheus-alertmanager"
 HINT = "install Alertmanager 0.25 or newer and put it on the PATH as alertmanager"
+RECENT = "v0.35.0"
 STOP_S_MAX = 10.0
 # Debian's build reads its template from a folder that only an installed package has. The name can
 # be changed to one of the same length that leads to wherever the program is started.
@@ -46,12 +48,37 @@ def alertmanager(folder: Path, port: int, config: str) -> Iterator[str]:
                 process.wait()
 
 
-def check_config(file: Path) -> list[str]:
-    """What amtool finds wrong with a configuration; empty if nothing. Raises ToolError."""
-    found = shutil.which("amtool")
-    amtool = found or str(package(PACKAGE, HINT) / "usr" / "bin" / "amtool")
-    done = run([amtool, "check-config", str(file)])
+def check_config(file: Path, amtool: Path | None = None) -> list[str]:
+    """Return what amtool finds wrong with a configuration; empty if nothing. Raises ToolError."""
+    done = run([str(amtool or installed_amtool()), "check-config", str(file)])
     return [] if done.returncode == 0 else [*done.stdout.splitlines(), *done.stderr.splitlines()]
+
+
+def render(text: str, data: Path, templates: Path) -> str:
+    """Return a setting of a receiver as Alertmanager's template engine renders it.
+
+    data         the JSON of a notification, as a webhook is posted it
+    templates    the file with the templates that the text may call
+
+    Raises ToolError where the text or the templates cannot be rendered.
+    """
+    options = {"glob": templates, "data": data, "text": text}
+    words = [f"--template.{name}={value}" for name, value in options.items()]
+    done = run([str(installed_amtool()), "template", "render", *words])
+    if done.returncode != 0:
+        raise ToolError(done.stderr)
+    return done.stdout
+
+
+def installed_amtool() -> Path:
+    """Return amtool: from the PATH, else Debian's. Raises ToolError."""
+    found = shutil.which("amtool")
+    return Path(found) if found else package(PACKAGE, HINT) / "usr" / "bin" / "amtool"
+
+
+def recent_amtool() -> Path:
+    """Return an amtool that knows receivers younger than Debian's. Raises ToolError."""
+    return installed("amtool", "github.com/prometheus/alertmanager/cmd/amtool", RECENT)
 
 
 def program(folder: Path) -> Path:

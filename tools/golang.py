@@ -1,7 +1,8 @@
 """Programs out of the Go module proxy, built once and kept in the cache.
 
-Called by tools/kubernetes.py. Must not name a proxy: where modules come from is for the machine's
-own Go settings to say. A build takes minutes, and so has a lock of its own.
+Called by tools/kubernetes.py and tools/alertmanager.py. Must not name a proxy: where modules come
+from is for the machine's own Go settings to say. A build takes minutes, and so has a lock of its
+own.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _kept(name: str, version: str, fill: Callable[[Path], None]) -> Path:
 def _go(words: Sequence[str], *, into: Path | None = None, at: Path | None = None) -> str:
     go = shutil.which("go")
     if go is None:
-        raise ToolError("no go here: the tests of the chart build helm and kube-apiserver with it")
+        raise ToolError("no go here: tests build helm, kube-apiserver and amtool with it")
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-modcacherw", "GOWORK": "off"}
     if into is not None:
         env["GOBIN"] = str(into)

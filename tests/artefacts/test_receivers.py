@@ -1,0 +1,306 @@
+"""alerts/alertmanager: what Slack, PagerDuty, Opsgenie and Microsoft Teams get of our alerts.
+
+The configurations are put to amtool, and every template in them is rendered by Alertmanager's
+engine, with a message of the daemon and with alerts of the rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.judge.advice import with_advice
+from exporter.model.findings import Finding, FindingName, Severity
+from exporter.notify.alertmanager import webhook_body
+from exporter.notify.ledger import Message, Status
+from tests.changed import replace
+from tools.alertmanager import check_config, installed_amtool, recent_amtool, render
+from tools.debian import ToolError, run
+
+from .test_alerts import ALERT_RULES, ALERTS, RUNBOOKS_URL, TEST_FILES
+
+FOLDER = ALERTS / "alertmanager"
+TEMPLATES = FOLDER / "offsetwatch.tmpl"
+CONFIGS = {path.stem: path for path in sorted(FOLDER.glob("*.yml"))}
+RECENT = {"msteams"}  # Debian's amtool does not know its receiver
+PAGE = (ALERTS.parent / "docs" / "receivers.md").read_text(encoding="utf-8")
+SINCE = 1_790_000_000.0
+FAILED = with_advice(
+    Finding(
+        name=FindingName.TASK_FAILED,
+        severity=Severity.CRITICAL,
+        connect_cluster="lab",
+        connector="invoices-sink",
+        subject="",
+        summary="invoices-sink task 0 FAILED: JsonParseException at invoices-0@20.",
+        since=SINCE,
+        evidence=(("task 0", "JsonParseException in JsonParser._constructReadException"),),
+    ),
+    RUNBOOKS_URL,
+    frozenset(),
+)
+RULE_TESTS = [
+    test
+    for path in TEST_FILES
+    for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+]
+RUNBOOK = f"{RUNBOOKS_URL}/ConnectorOrTaskFailed.md"
+NEXT = "offsetwatch connectors restart invoices-sink --only-failed --connect lab"
+TEXT = f"""invoices-sink task 0 FAILED: JsonParseException at invoices-0@20.
+task 0: JsonParseException in JsonParser._constructReadException
+Next: {NEXT}
+Runbook: {RUNBOOK}
+critical, Connect cluster lab, since 2026-09-21 14:13:20 UTC"""
+EXPECTED: dict[str, dict[str, str]] = {
+    "slack": {
+        "color": "danger",
+        "title": FAILED.summary,
+        "title_link": "https://offsetwatch.example.com",
+        "fallback": FAILED.summary,
+        "text": f"""task 0: JsonParseException in JsonParser._constructReadException
+*Next:* `{NEXT}`
+*Runbook:* <{RUNBOOK}|ConnectorOrTaskFailed>
+_critical, Connect cluster lab, since 2026-09-21 14:13:20 UTC_""",
+    },
+    "pagerduty": {
+        "description": FAILED.summary,
+        "severity": "critical",
+        "source": "lab",
+        "component": "invoices-sink",
+        "class": "ConnectorOrTaskFailed",
+        "client_url": "https://offsetwatch.example.com",
+        "details.next": NEXT,
+        "details.alerts": TEXT,
+        "links.0.href": RUNBOOK,
+    },
+    "opsgenie": {
+        "message": FAILED.summary,
+        "description": TEXT,
+        "priority": "P1",
+        "entity": "invoices-sink",
+        "tags": "offsetwatch,critical,ConnectorOrTaskFailed",
+        "details.next": NEXT,
+        "details.runbook_url": RUNBOOK,
+    },
+    "msteams": {
+        "title": FAILED.summary,
+        "text": f"""task 0: JsonParseException in JsonParser._constructReadException
+
+**Next:** {NEXT}
+
+**Runbook:** [ConnectorOrTaskFailed]({RUNBOOK})
+
+critical, Connect cluster lab, since 2026-09-21 14:13:20 UTC""",
+    },
+}
+TITLES = {
+    "slack": "title",
+    "pagerduty": "description",
+    "opsgenie": "message",
+    "msteams": "title",
+}
+TEXTS = {
+    "slack": "text",
+    "pagerduty": "details.alerts",
+    "opsgenie": "description",
+    "msteams": "text",
+}
+
+every_receiver = pytest.mark.parametrize("name", CONFIGS)
+
+
+def templated(name: str) -> dict[str, str]:
+    """The settings of a receiver that hold templates, by their path."""
+    (receiver,) = yaml.safe_load(CONFIGS[name].read_text(encoding="utf-8"))["receivers"]
+    ((settings,),) = (value for key, value in receiver.items() if key.endswith("_configs"))
+    return {path: text for path, text in leaves(settings) if "{{" in text}
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            yield from leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def message(finding: Finding = FAILED, ended: float | None = None) -> dict[str, Any]:
+    """What the daemon posts: the document that templates are given, as of Alertmanager."""
+    status = Status.NEW if ended is None else Status.RESOLVED
+    body = webhook_body(
+        Message(finding.key, status, finding, ended),
+        receiver="on-call",
+        external_url="https://offsetwatch.example.com",
+    )
+    return dict(json.loads(body))
+
+
+def of_rule(name: str) -> dict[str, Any]:
+    """A notification of the first alert of a rule that its test has fire."""
+    alert = next(
+        alert
+        for test in RULE_TESTS
+        for case in test.get("alert_rule_test", ())
+        if case["alertname"] == name
+        for alert in case["exp_alerts"]
+    )
+    labels = {"alertname": name, **alert["exp_labels"]}
+    sent = message()
+    sent["alerts"][0].update(labels=labels, annotations=alert["exp_annotations"], generatorURL="")
+    return {**sent, "commonLabels": labels, "commonAnnotations": alert["exp_annotations"]}
+
+
+@pytest.fixture
+def rendered(tmp_path: Path):
+    def rendered(text: str, notification: dict[str, Any]) -> str:
+        data = tmp_path / "data.json"
+        data.write_text(json.dumps(notification))
+        return render(text, data, TEMPLATES)
+
+    return rendered
+
+
+# --- the configurations --------------------------------------------------------------------------
+
+
+def test_there_is_one_for_each_receiver_that_the_page_names():
+    assert CONFIGS.keys() == EXPECTED.keys()
+    assert set(re.findall(r"alertmanager/(\w+)\.yml", PAGE)) == CONFIGS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS.keys() - RECENT))
+def test_amtool_finds_nothing_wrong_with_a_configuration(name):
+    assert check_config(CONFIGS[name]) == []
+
+
+@pytest.mark.full
+@every_receiver
+def test_a_recent_amtool_finds_nothing_wrong_with_a_configuration(name):
+    assert check_config(CONFIGS[name], recent_amtool()) == []
+
+
+@every_receiver
+def test_ends_are_sent_and_secrets_stand_in_files(name):
+    settings = yaml.safe_load(CONFIGS[name].read_text(encoding="utf-8"))
+    (receiver,) = settings["receivers"]
+    ((receives,),) = (value for key, value in receiver.items() if key.endswith("_configs"))
+    assert receives["send_resolved"] is True
+    assert any(key.endswith("_file") for key in receives)
+    assert "severity" in settings["route"]["group_by"]  # templates read it of all alerts
+
+
+def test_the_page_drops_what_a_rule_repeats_and_nothing_else(tmp_path: Path):
+    (block,) = re.findall(r"^```yaml\n(templates:.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    config = tmp_path / "alertmanager.yml"
+    config.write_text(block)
+
+    def receiver(notification: dict[str, Any]) -> str:
+        labels = [f"{name}={value}" for name, value in notification["commonLabels"].items()]
+        amtool, file = str(installed_amtool()), f"--config.file={config}"
+        return run([amtool, "config", "routes", "test", file, *labels]).stdout.strip()
+
+    assert receiver(message()) == "slack"
+    assert receiver(of_rule("ConnectorOrTaskFailed")) == "slack"
+    assert receiver(of_rule("OffsetwatchBlind")) == "slack"
+    assert receiver(of_rule("MirrorMaker2RecordsLost")) == "none"
+
+
+# --- what people get -----------------------------------------------------------------------------
+
+
+@every_receiver
+def test_a_message_of_the_daemon_says_what_is_wrong_what_to_run_and_where_to_read(name, rendered):
+    found = {path: rendered(text, message()) for path, text in templated(name).items()}
+    assert found == EXPECTED[name]
+
+
+def test_the_page_shows_what_arrives():
+    assert TEXT.replace("\n", "\n    ") in PAGE
+
+
+@every_receiver
+def test_an_end_says_so_first(name, rendered):
+    ended = message(ended=SINCE + 60)
+    settings = templated(name)
+    assert rendered(settings[TITLES[name]], ended) == f"Resolved: {FAILED.summary}"
+    assert "resolved 2026-09-21 14:14:20 UTC" in rendered(settings[TEXTS[name]], ended)
+
+
+def test_colour_and_urgency_follow_the_severity(rendered):
+    color, priority = templated("slack")["color"], templated("opsgenie")["priority"]
+    warning = message(replace(FAILED, severity=Severity.WARNING))
+    assert (rendered(color, warning), rendered(priority, warning)) == ("warning", "P3")
+    info = message(replace(FAILED, severity=Severity.INFO))
+    assert (rendered(color, info), rendered(priority, info)) == ("warning", "P5")
+    assert rendered(color, message(ended=SINCE + 60)) == "good"
+
+
+@every_receiver
+@pytest.mark.parametrize(
+    ("rule", "subject", "command"),
+    [
+        ("ConnectorOrTaskFailed", "dead", "offsetwatch explain dead --connect lab"),
+        ("MirrorMaker2RecordsLost", "lab", "offsetwatch status"),
+        ("OffsetwatchBlind", "lab", "offsetwatch status"),
+        ("OffsetwatchStateNotSaved", "offsetwatch", "offsetwatch status"),
+    ],
+)
+def test_an_alert_of_a_rule_begins_with_its_subject_too(name, rule, subject, command, rendered):
+    alert = of_rule(rule)
+    settings, annotations = templated(name), alert["commonAnnotations"]
+    assert rendered(settings[TITLES[name]], alert) == f"{subject}: {annotations['summary']}"
+    text = rendered(settings[TEXTS[name]], alert)
+    for said in (annotations["description"], command, annotations["runbook_url"]):
+        assert said in text
+
+
+def test_every_alert_of_every_rule_has_a_subject(rendered):
+    alerts = [alert for rule in ALERT_RULES for alert in of_rule(rule)["alerts"]]
+    said = rendered(
+        '{{ range .Alerts }}{{ template "offsetwatch.headline" . }}\n{{ end }}',
+        {**message(), "alerts": alerts},
+    )
+    summaries = [alert["annotations"]["summary"] for alert in alerts]
+    for line, summary in zip(said.splitlines(), summaries, strict=True):
+        assert re.fullmatch(rf"\S.*: {re.escape(summary)}", line)
+
+
+@every_receiver
+def test_several_alerts_are_told_one_after_the_other(name, rendered):
+    other = replace(FAILED, connector="other", summary="other task 1 FAILED.")
+    both = {**message(), "alerts": [*message()["alerts"], *message(other)["alerts"]]}
+    settings = templated(name)
+    assert rendered(settings[TITLES[name]], both) == f"{FAILED.summary} (and 1 more)"
+    text = rendered(settings[TEXTS[name]], both)
+    assert text.index(FAILED.summary) < text.index(NEXT) < text.index(other.summary)
+
+
+def test_an_error_message_mentions_no_channel_of_slack(rendered):
+    evil = "<!channel> & <https://evil.example|log in>"
+    told = replace(FAILED, summary=evil, evidence=(("error", evil),), next_command=evil)
+    safe = "&lt;!channel&gt; &amp; &lt;https://evil.example|log in&gt;"
+    settings = templated("slack")
+    assert rendered(settings["title"], message(told)) == safe
+    text = rendered(settings["text"], message(told))
+    assert text.count(safe) == 2
+    assert "<!" not in text
+
+
+def test_a_name_that_a_shell_would_not_take_as_it_is_stands_in_no_command(rendered):
+    alert = of_rule("ConnectorOrTaskFailed")
+    alert["alerts"][0]["labels"]["connector"] = "$(reboot)"
+    assert rendered('{{ template "offsetwatch.next" (index .Alerts 0) }}', alert) == (
+        "offsetwatch status"
+    )
+
+
+def test_a_template_that_does_not_exist_is_told(rendered):
+    with pytest.raises(ToolError, match="nowhere"):
+        rendered('{{ template "nowhere" . }}', message())
