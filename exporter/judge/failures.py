@@ -18,6 +18,7 @@ import msgspec
 
 from exporter.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from exporter.model.findings import FailureRun
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.snapshot import Snapshot
 
 FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
@@ -70,6 +71,7 @@ class Told(msgspec.Struct, frozen=True):
     unsettled: str | None = None
     failure: StateChange | None = None
     starts: int = 0
+    followed_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -77,12 +79,15 @@ class Diary:
     """What became of one task.
 
     state_at   when it came into its state, by the clock of who said so; `seen_at` by our own
+    restarts   when it was started again after a failure, by our clock; where nobody followed its
+               history then, the earliest moment at which that may have been
     last       the newest change of the status topic taken in
     unsettled  what it failed of as it was listed as failed, until that is over: it may run for a
                few seconds between two failures, or be nobody's in a rebalance
     gone_at    since when its connector is listed without it
     failure    its last, unless it was started again since
     starts     how often it was since the last failure that counts
+    followed_at  when its history was last read, by our clock
     """
 
     state: str = ""
@@ -95,6 +100,7 @@ class Diary:
     gone_at: float | None = None
     failure: StateChange | None = None
     starts: int = 0
+    followed_at: float = 0.0
 
     def empty(self) -> bool:
         """Is there nothing worth remembering?"""
@@ -113,6 +119,8 @@ class Failures:
     def __init__(self) -> None:
         self.of: dict[Whose, Diary] = {}
         self._seen: tuple[object, object] = (None, None)
+        self._followed: frozenset[Whose] = frozenset()  # whose history the last snapshot had
+        self._observed_at = 0.0
         self._failing: frozenset[tuple[str, str]] = frozenset()
 
     def observe(
@@ -133,6 +141,7 @@ class Failures:
             self._take(snapshot, positions)
             self._list(snapshot)
             self._seen = (snapshot.connectors, snapshot.histories)
+        self._observed_at = snapshot.at
         self._forget(listed)
         for whose, diary in self.of.items():
             if diary.unsettled is not None and diary.settled_s(snapshot.at) >= patience_s:
@@ -155,6 +164,8 @@ class Failures:
         positions: Mapping[tuple[str, str], Positions],
     ) -> None:
         told = set()
+        for whose in self._followed & self.of.keys():
+            self.of[whose].followed_at = self._observed_at
         for history in snapshot.histories:
             task = CONNECTOR if history.task is None else history.task
             whose = (history.connect_cluster, history.connector, task)
@@ -162,11 +173,20 @@ class Failures:
             diary = self.of.setdefault(whose, Diary())
             for change in _news(history.changes, diary.last):
                 diary.last = (change.at, change.state)
-                self._take_in(whose, change, positions, snapshot.at)
+                moment = self._moment(whose, change, snapshot.at)
+                self._take_in(whose, change, positions, snapshot.at, moment)
+        self._followed = frozenset(told)
         for whose, state, failure in _polled(snapshot):
             if whose not in told:
                 change = StateChange(snapshot.at, state, failure)
-                self._take_in(whose, change, positions, snapshot.at)
+                self._take_in(whose, change, positions, snapshot.at, snapshot.at)
+
+    def _moment(self, whose: Whose, change: StateChange, now: float) -> float:
+        """Return when a change was, by our clock: since its history was read the last time. Where
+        that was not at the last observation, return the earliest moment that its timestamp allows.
+        """
+        skew_s = 0.0 if whose in self._followed else SKEW_S_MAX
+        return min(now, max(self.of[whose].followed_at, change.at - skew_s))
 
     def _list(self, snapshot: Snapshot) -> None:
         """Note who is listed as failed, and who is listed no more beside others of its connector.
@@ -219,6 +239,7 @@ class Failures:
         change: StateChange,
         positions: Mapping[tuple[str, str], Positions],
         now: float,
+        moment: float,
     ) -> None:
         diary = self.of.setdefault(whose, Diary())
         before, diary.state = diary.state, change.state
@@ -231,7 +252,7 @@ class Failures:
         last, diary.failure = diary.failure, None
         if not failed:
             if last is not None and change.state in _RESTARTED:
-                diary.restarts.append(change.at)
+                diary.restarts.append(moment)
                 diary.starts += 1
             return
         diary.failure = change
@@ -269,6 +290,7 @@ class Failures:
                 unsettled=diary.unsettled,
                 failure=diary.failure,
                 starts=diary.starts,
+                followed_at=self._observed_at if whose in self._followed else diary.followed_at,
             )
             for whose, diary in sorted(self.of.items())
             if not diary.empty()
@@ -277,7 +299,7 @@ class Failures:
 
     def recall(self, told: tuple[Told, ...]) -> None:
         """Go on from there."""
-        self._seen = (None, None)
+        self._seen, self._followed = (None, None), frozenset()
         self.of = {
             at.whose: Diary(
                 state=at.state,
@@ -289,6 +311,7 @@ class Failures:
                 unsettled=at.unsettled,
                 failure=at.failure,
                 starts=at.starts,
+                followed_at=at.followed_at,
             )
             for at in told
         }

@@ -403,6 +403,43 @@ def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock
     assert (run.count, run.restarts, run.read_at) == (3, 2, 9.0)
 
 
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
+    """A window of restarts is compared with now: the worker's clock has no part in that."""
+    changes = [change(10_000.0 + skew_s, "failed")]
+    watching.look(10_000.0, told=(history(*changes),))
+    for at in (10_060.0, 10_120.0):
+        changes += [change(at + skew_s, "running")]
+        watching.look(at, told=(history(*changes),))
+        changes += [change(at + 1 + skew_s, "failed")]
+        watching.look(at + 1, told=(history(*changes),))
+    restarts = watching.failures.of[FILES].restarts
+    assert all(
+        0 <= at - moment <= 60 for at, moment in zip((10_060, 10_120), restarts, strict=True)
+    )
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_restart_that_nobody_followed_is_as_old_as_it_may_be(watching, skew_s):
+    changes = [change(9_000.0 + skew_s, "failed")]
+    watching.look(9_000.0, told=(history(*changes),))
+    told = watching.failures.remembered()
+    for read_at, at in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
+        later = Watching()
+        later.failures.recall(told)
+        later.look(read_at, told=(history(*changes, change(at + skew_s, "running")),))
+        (restart,) = later.failures.of[FILES].restarts
+        assert 9_000.0 <= restart <= at
+
+
+def test_a_restart_while_the_history_could_not_be_read_is_as_old_as_it_may_be(watching):
+    changes = (change(9_000.0, "failed"), change(9_500.0 + 600.0, "running"))
+    watching.look(9_000.0, told=(history(*changes[:1]),))
+    watching.look(9_100.0)
+    watching.look(20_000.0, told=(history(*changes),))
+    assert list(watching.failures.of[FILES].restarts) == [9_500.0]
+
+
 def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watching):
     watching.look(1.0, polled(task("failed")))
     watching.look(2.0, polled(task("running")))
