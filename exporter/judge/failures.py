@@ -42,7 +42,8 @@ class Run(msgspec.Struct):
     failure   the newest in full
     same      positions at the first failure that are still the same, by what they are of
     moved     some others did move
-    read_at   when the newest was read, by our clock
+    read_at   when the newest was read, by our clock; `begun_by` when the first was
+    lasted_s  from the first to the newest, by our clock: so long at least
     restarts  how often it was started again between the first and the newest, by the order in
               which that was told: the clocks are of several workers
     """
@@ -56,6 +57,8 @@ class Run(msgspec.Struct):
     moved: bool = False
     read_at: float | None = None
     restarts: int = 0
+    begun_by: float | None = None
+    lasted_s: float = 0.0
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -259,7 +262,10 @@ class Failures:
         if last is None or _is_another(last, change):
             _failed(diary, change, positions.get(whose[:2], {}))
             assert diary.run is not None
-            diary.run.read_at, diary.starts = now, 0
+            run, diary.starts = diary.run, 0
+            run.read_at = now
+            run.begun_by = now if run.begun_by is None else run.begun_by
+            run.lasted_s = max(run.lasted_s, moment - run.begun_by)
         else:  # it has failed since then
             diary.failure, diary.state_at = last, last.at
 
@@ -332,6 +338,8 @@ def _told(whose: Whose, run: Run) -> FailureRun:
         same=tuple(sorted(run.same.items())),
         moved=run.moved,
         read_at=run.read_at,
+        begun_by=run.begun_by,
+        lasted_s=run.lasted_s,
     )
 
 
@@ -394,7 +402,7 @@ def _first(failure: str, at: float, positions: Positions) -> Run:
 def _again(run: Run, positions: Positions) -> Run:
     """Return a run that begins with the newest failure of this one."""
     found = _first(run.failure, run.last_at, positions)
-    found.read_at = run.read_at
+    found.read_at = found.begun_by = run.read_at
     return found
 
 

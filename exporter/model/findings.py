@@ -136,7 +136,9 @@ class FailureRun:
     restarts   how often it was started again between the first and the newest
     same       positions that are where they were at the first, by what they are of: label, text
     moved      others did move meanwhile
-    read_at    when the newest was read, by our clock: `last_at` may be by a worker's
+    read_at    when the newest was read, by our clock: `first_at` and `last_at` may be by workers'
+    begun_by   when the first was read, by our clock: it came no later
+    lasted_s   from the first to the newest, by our clock: so long at least
     """
 
     connect_cluster: str
@@ -151,6 +153,8 @@ class FailureRun:
     same: tuple[tuple[str, str], ...]
     moved: bool
     read_at: float | None = None
+    begun_by: float | None = None
+    lasted_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def alike(snapshot: Snapshot, case: Case, now: float) -> frozenset[Whose] | None
         for run in snapshot.failure_runs
         if run.kind in mine
         and (run.connect_cluster, run.connector) != own
-        and now - run.last_at <= ALIKE_S
+        and now - (run.last_at if run.read_at is None else run.read_at) <= ALIKE_S
     )
 
 

@@ -211,6 +211,7 @@ class Gatherer:
         silent = incident.what is What.FROZEN
         now = self._clock.now()
         more = in_vain(self._past, incident, now)
+        begun_by = incident.since if run is None else _begun_by(run)
         kind = FailureKind.CORRUPT.value if silent and found is not None else None
         return facts.Evidence(
             findings=frozenset(
@@ -222,10 +223,10 @@ class Gatherer:
             failure_kind=kind if failure is None else failure.kind.value,
             veto="" if silent else veto_of(failure),
             failures=None if run is None else run.count + more,
-            failing_s=None if run is None else (now if more else run.last_at) - run.first_at,
+            failing_s=None if run is None else now - begun_by if more else run.lasted_s,
             restarts=None if run is None else run.restarts + more,
             silent=silent,
-            frozen_s=now - (incident.since if run is None else run.first_at),
+            frozen_s=now - begun_by,
             definitive=None if found is None else frozenset({found.method, *found.also}),
             conflicting=None if found is None else frozenset(),
             signals=self._signals(snapshot, case, run),
@@ -410,6 +411,10 @@ class Gatherer:
         """
         since = [at for at in (committed_at(snapshot, case), case.stopped_at) if at is not None]
         return self._clock.now() - max(since) if since else None
+
+
+def _begun_by(run: FailureRun) -> float:
+    return run.first_at if run.begun_by is None else run.begun_by
 
 
 def _lowered(mode: str | None) -> Mode:

@@ -18,6 +18,7 @@ from exporter.model.topology import TopicPartition
 from exporter.remedy.circumstances import labels
 from exporter.remedy.locate.poison import Place
 from exporter.remedy.model.fleet import Whose
+from exporter.state.clock_skew import is_later
 
 KEPT_MAX: Final = 10_000
 
@@ -34,7 +35,7 @@ class _Since(NamedTuple):
 
     def tells_of(self, run: FailureRun) -> bool:
         """Whether it is known how many of these failures came since."""
-        return run.first_at == self.first_at or run.first_at > self.last_at
+        return run.first_at == self.first_at or is_later(run.first_at, self.last_at)
 
     def failures(self, run: FailureRun) -> int:
         """How often it has failed since."""

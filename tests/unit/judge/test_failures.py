@@ -125,6 +125,8 @@ def test_a_task_that_fails_is_a_run_of_one(watching):
         same=(("", ""),),
         moved=False,
         read_at=100.0,
+        begun_by=100.0,
+        lasted_s=0.0,
     )
 
 
@@ -417,6 +419,33 @@ def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
     assert all(
         0 <= at - moment <= 60 for at, moment in zip((10_060, 10_120), restarts, strict=True)
     )
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching, skew_s):
+    """The task fails on two workers."""
+    changes = [change(10_000.0, "failed")]
+    watching.look(10_000.0, told=(history(*changes),), positions=STANDS)
+    changes += [change(10_059.0 + skew_s, "running")]
+    watching.look(10_059.0, told=(history(*changes),), positions=STANDS)
+    changes += [change(10_060.0 + skew_s, "failed")]
+    (run,) = watching.look(10_060.0, told=(history(*changes),), positions=STANDS)
+    assert (run.count, run.begun_by) == (2, 10_000.0)
+    assert run.lasted_s is not None
+    assert 59.0 <= run.lasted_s <= 60.0
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, skew_s):
+    changes = (change(9_000.0, "failed"),)
+    watching.look(9_000.0, told=(history(*changes),), positions=STANDS)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    changes += (change(9_990.0 + skew_s, "running"), change(10_000.0 + skew_s, "failed"))
+    (run,) = later.look(20_000.0, told=(history(*changes),), positions=STANDS)
+    assert (run.count, run.read_at) == (2, 20_000.0)
+    assert run.lasted_s is not None
+    assert 0.0 <= run.lasted_s <= 1_000.0
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])

@@ -9,8 +9,9 @@ import pytest
 
 from exporter.model.connectors import DELETED, StateChange, StateHistory
 from exporter.model.findings import FailureRun
-from exporter.remedy.circumstances import changes_of, incarnation
+from exporter.remedy.circumstances import Case, alike, changes_of, incarnation
 from exporter.remedy.model.fleet import Fleet, Restarted
+from exporter.remedy.model.plan import Action
 from exporter.remedy.pasts import in_vain
 from exporter.remedy.state_pins import StatePin, compare_state, pin_state
 from exporter.state.snapshot import EMPTY, ConnectorListView, Snapshot
@@ -65,6 +66,16 @@ def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
 )
 def test_another_start_is_somebodys_wish(later):
     assert asked(told(RUNS, *later)) != asked(told(RUNS))
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+@pytest.mark.parametrize(("now", "count"), [(1600.0, 1), (1601.0, 0)])
+def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
+    other = FailureRun("lab", "b", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
+    snapshot = replace(EMPTY, failure_runs=(other,))
+    mine: Any = SimpleNamespace(runs=(replace(other, connector="a"),))
+    case = Case("lab", "a", Action.SKIP_ONE, incident=mine)
+    assert len(alike(snapshot, case, now) or ()) == count
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])

@@ -40,7 +40,13 @@ def test_failures_count_from_when_a_configuration_was_first_seen():
 def test_all_failures_of_a_run_that_began_after_that_count():
     stood = Stood()
     stood.failures_under(WHOSE, "one by one", run(9))
-    assert stood.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 2
+    assert stood.failures_under(WHOSE, "one by one", run(2, first_at=801.0)) == 2
+
+
+def test_a_run_that_began_after_that_by_another_clock_may_be_older():
+    stood = Stood()
+    stood.failures_under(WHOSE, "one by one", run(9))
+    assert stood.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 0
 
 
 def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_now():
