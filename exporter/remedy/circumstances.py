@@ -37,6 +37,7 @@ class Case:
     plan        None until there is one; then `found` may be None, and the plan says all
     altering    the connector stands still, and its offsets are next
     backed_up   all offsets were written down and read back
+    stopped_at  when the plan stopped it; 0 if it was stopped already
     by_person   it is a person's own wish
     """
 

@@ -283,7 +283,7 @@ class Gatherer:
                 pin,
                 seen.standing.state,
                 changes,
-                stopped_at=case.stopped_at,
+                stopped_at=case.stopped_at or None,
                 altering=case.altering,
             )
         tasks = None if seen is None else max(seen.configured, len(seen.standing.tasks))

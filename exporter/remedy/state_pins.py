@@ -2,8 +2,12 @@
 
 Two looks know different amounts: a daemon has followed the status topic since it started, one that
 has just started has the newest record of each connector, and a look that did not reach the topic
-has the REST API alone. So a pin is a state and a moment, and what is searched for afterwards is
+has the REST API alone. So a pin is a state and a record, and what is searched for afterwards is
 evidence of a change. A look that knows less finds less of it; it never makes a change up.
+
+Records are ordered by their place in the topic, as their timestamps are by the clocks of several
+workers. A record that repeats a state under another generation of the worker group is a rebalance,
+and nobody asked for it.
 """
 
 from __future__ import annotations
@@ -13,35 +17,43 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from exporter.model.connectors import DELETED, StateChange
+from exporter.state.clock_skew import is_later
 from exporter.state.histories import deletions
 
 _ASKED: Final = frozenset({"stopped", "paused", "running"})
 _BY_REST: Final = "rest"
-_OWN_STOP_S: Final = 1.0  # the status record of our stop may be stamped by a clock this much behind
 
 
 class StatePin(NamedTuple):
     """The state that a connector was asked to be in.
 
-    at    timestamp of its newest record in the status topic; None where REST alone was asked
+    at          timestamp of its newest record in the status topic; None where REST alone was asked
+    generation  of the worker group, by that record; None if a plan does not tell
     """
 
     state: str
     at: float | None
+    generation: int | None = None
 
     @property
     def text(self) -> str:
         """Return the pin as plans carry it."""
-        return f"{self.state}@{_BY_REST if self.at is None else repr(self.at)}"
+        if self.at is None:
+            return f"{self.state}@{_BY_REST}"
+        generation = "" if self.generation is None else f"@{self.generation}"
+        return f"{self.state}@{self.at!r}{generation}"
 
 
 def parse_pin(text: str | None) -> StatePin | None:
     """Return the pin of a plan; None for one that is not there or that has another form."""
-    state, mark, at = (text or "").partition("@")
+    state, mark, record = (text or "").partition("@")
     if not mark or state not in _ASKED:
         return None
+    if record == _BY_REST:
+        return StatePin(state, None)
+    at, mark, generation = record.partition("@")
     try:
-        return StatePin(state, None if at == _BY_REST else float(at))
+        return StatePin(state, float(at), int(generation) if mark else None)
     except ValueError:
         return None
 
@@ -54,7 +66,9 @@ def requested(state: str) -> str:
 def pin_state(state: str, changes: Sequence[StateChange]) -> StatePin:
     """Pin a connector as REST shows it (`state`) and as its status topic tells."""
     told = requests(changes)
-    return StatePin(requested(state), told[-1].at if told else None)
+    if not told:
+        return StatePin(requested(state), None)
+    return StatePin(requested(state), told[-1].at, told[-1].generation)
 
 
 def compare_state(
@@ -66,21 +80,24 @@ def compare_state(
     altering: bool = False,
 ) -> StatePin | None:
     """Return `pin` itself while nothing says that others asked for another state, the state they
-    asked for otherwise. None where the witness of the pin cannot be asked now.
+    asked for otherwise. None where the witness of the pin cannot be asked now, or where clocks
+    alone would tell whether they asked before or after.
 
-    stopped_at    when the plan itself stopped the connector
+    stopped_at    when the plan itself stopped the connector, by our clock; None if it did not
     altering      it has, and is about to set offsets: what REST shows is the plan's own doing
     """
-    told = requests(changes)
-    if pin.at is not None and not told:
-        return None
+    unordered: Sequence[StateChange] = ()
     if pin.at is not None:
-        since = pin.at
-        others = _by_others([at for at in told if at.at > since], stopped_at)
+        if not requests(changes):
+            return None
+        later, unordered = _since(pin, changes)
+        others = _by_others(later, stopped_at)
         if others:
-            return StatePin(others[-1].state, others[-1].at)
+            return _pin_of(others[-1])
     shown = requested(state)
-    return pin if altering or shown == pin.state else StatePin(shown, None)
+    if not altering and shown != pin.state:
+        return StatePin(shown, None)
+    return None if unordered else pin
 
 
 def compare_incarnation(
@@ -92,19 +109,40 @@ def compare_incarnation(
     created_at: float = 0.0,
 ) -> str | None:
     """Return `planned` unless the connector was deleted since: then when. None where the witness of
-    the pin cannot be asked now. Without one the offset and the record tell one life from another,
-    as they are compared too.
+    the pin cannot be asked now, or where clocks alone would tell whether that was before or after.
+    Without one the offset and the record tell one life from another, as they are compared too.
 
     unlisted_at    when lists of connectors agreed that it is deleted
     created_at     when it was planned; by our clock, both
     """
-    ends = [at for at in unlisted_at if at > created_at]
+    ends, unordered = [at for at in unlisted_at if at > created_at], False
     if pin is not None and pin.at is not None:
         if not requests(changes):
             return None
-        since = pin.at
-        ends += [at for at in deleted_at(changes) if at > since]
-    return " ".join(map(repr, ends)) or planned
+        later, rest = _since(pin, changes)
+        ends += [change.at for change in later if change.state == DELETED]
+        unordered = any(change.state == DELETED for change in rest)
+    return " ".join(map(repr, ends)) or (None if unordered else planned)
+
+
+def _since(
+    pin: StatePin, changes: Sequence[StateChange]
+) -> tuple[Sequence[StateChange], Sequence[StateChange]]:
+    """Return what was asked for after the pinned record, and what may have been before or after."""
+    for number in range(len(changes) - 1, -1, -1):
+        change = changes[number]
+        if change.at == pin.at and change.state in _ASKED:
+            later = requests(changes[number:])[1:]
+            is_pinned = change.state != pin.state and later[:1] and later[0].state == pin.state
+            return later[1:] if is_pinned else later, ()  # REST was quicker than the topic
+    told = requests(changes)
+    assert pin.at is not None
+    if told[0].state == pin.state and told[0].generation != pin.generation:
+        told = told[1:]  # written again in a rebalance; nothing tells of a request
+    later = [change for change in told if is_later(change.at, pin.at)]
+    if later:
+        return later, ()
+    return (), [change for change in told if not is_later(pin.at, change.at)]
 
 
 def deleted_at(changes: Sequence[StateChange]) -> list[float]:
@@ -114,28 +152,34 @@ def deleted_at(changes: Sequence[StateChange]) -> list[float]:
 
 def requests(changes: Sequence[StateChange]) -> list[StateChange]:
     """Return what a connector was asked for. A status that was lost and is written again is none of
-    that.
+    that, and neither is one that is written again in a rebalance.
     """
-    ends, found, is_lost = deletions(changes), list[StateChange](), False
+    ends, found, is_lost, generation = deletions(changes), list[StateChange](), False, 0
     for number, change in enumerate(changes):
         if change.state == DELETED and number not in ends:
             is_lost = True
         elif change.state in _ASKED or change.state == DELETED:
-            again = is_lost and bool(found) and replace(found[-1], at=change.at) == change
-            is_lost = False
+            same = bool(found) and found[-1].state == change.state
+            again = same and (
+                change.generation != generation
+                or (is_lost and replace(found[-1], at=change.at) == change)
+            )
+            is_lost, generation = False, change.generation
             if not again:
                 found.append(change)
     return found
 
 
-def _by_others(changes: list[StateChange], stopped_at: float | None) -> Sequence[StateChange]:
+def _by_others(changes: Sequence[StateChange], stopped_at: float | None) -> Sequence[StateChange]:
     """Return the changes without the stop of the plan itself, where nothing came after it."""
-    last = len(changes)
-    while (
+    own = (
         stopped_at is not None
-        and last
-        and changes[last - 1].state == "stopped"
-        and changes[last - 1].at >= stopped_at - _OWN_STOP_S
-    ):
-        last -= 1
-    return changes[:last]
+        and bool(changes)
+        and changes[-1].state == "stopped"
+        and not is_later(stopped_at, changes[-1].at)
+    )
+    return changes[:-1] if own else changes
+
+
+def _pin_of(change: StateChange) -> StatePin:
+    return StatePin(change.state, change.at, change.generation)
