@@ -258,7 +258,7 @@ class ListingRole:
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
-        return tuple(ListingRecord(says, at=_at(message)) for message, says in kept), unreadable
+        return tuple(_listing_record(message, says) for message, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
@@ -269,8 +269,12 @@ class ListingRole:
             if isinstance(says, Undecodable):
                 undecodable[says.reason] += 1
             else:
-                records.append(ListingRecord(says, at=_at(message), live=True))
+                records.append(_listing_record(message, says, live=True))
         return tuple(records), undecodable
+
+
+def _listing_record(message: Message, says: _Listing, *, live: bool = False) -> ListingRecord:
+    return ListingRecord(says, at=_at(message), live=live, partition=message.partition() or 0)
 
 
 class BesideRole(Generic[_Record]):

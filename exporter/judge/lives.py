@@ -104,7 +104,7 @@ class Lives:
     _lists: dict[str, _Lists] = field(default_factory=dict)
     _positions: Positions = field(default_factory=dict)
     _read_before: dict[Who, Positions] = field(default_factory=dict)
-    _followed: set[str] = field(default_factory=set)
+    _followed: set[Who] = field(default_factory=set)
     _deleted: dict[Who, float] = field(default_factory=dict)
     _without_state_at: dict[Who, float] = field(default_factory=dict)
 
@@ -192,9 +192,9 @@ class Lives:
                 deleted[who] = ended
             if any(change.state in _ALIVE for change in after):
                 alive.add(who)
-        followed = {history.connect_cluster for history in snapshot.histories} - self._followed
+        followed = {(at.connect_cluster, at.connector) for at in snapshot.histories}
+        self._deleted |= {who: ended for who, ended in deleted.items() if who not in self._followed}
         self._followed |= followed
-        self._deleted |= {who: ended for who, ended in deleted.items() if who[0] in followed}
         return alive, {
             who: began[who]
             for who, ended in deleted.items()

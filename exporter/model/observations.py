@@ -144,11 +144,12 @@ class SyncRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ListingRecord:
-    """One record of a config or a status topic. `at` and `live` as of a SourceRecord."""
+    """One record of a config or a status topic. `at`, `live`, `partition` as of a SourceRecord."""
 
     says: ConfigRecord | StatusRecord
     at: float = 0.0
     live: bool = False
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)

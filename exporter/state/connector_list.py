@@ -34,6 +34,10 @@ class Witnesses(Protocol):
         """The newest state in the status topic, DELETED among them; None if that tells nothing."""
         ...
 
+    def may_have_status(self, connector: str) -> bool:
+        """The status topic may have it, in a partition that cannot be read."""
+        ...
+
     def committed_at(self, connector: str) -> float | None:
         """The timestamp of the newest commit that came while we looked."""
         ...
@@ -279,6 +283,7 @@ class ConnectorList:
             status = witnesses.status_of(name)
             silent = (
                 status in {None, DELETED}
+                and not witnesses.may_have_status(name)
                 and absence.since not in held
                 and absence.answers >= MISSED_ANSWERS
                 and now - absence.since >= GONE_INTERVALS * self.interval_s

@@ -36,7 +36,9 @@ class Histories:
         self._changes: dict[_Whose, deque[StateChange]] = {}
         self._conditions: dict[_Whose, Condition] = {}
         self._views: dict[_Whose, StateHistory] = {}
+        self._partitions: dict[_Whose, int] = {}
         self._all: tuple[StateHistory, ...] | None = None
+        self._hidden: frozenset[int] = frozenset()
         self.dropped = 0
 
     def forget(self) -> None:
@@ -44,7 +46,18 @@ class Histories:
         self._changes.clear()
         self._conditions.clear()
         self._views.clear()
+        self._partitions.clear()
         self._all = None
+
+    def hide(self, partitions: frozenset[int]) -> None:
+        """Newer statuses may be unread in these Kafka partitions: no history there is known."""
+        if partitions != self._hidden:
+            self._hidden, self._all = partitions, None
+
+    def may_hide(self, connector: str) -> bool:
+        """May a history of this connector lie in a hidden partition? What was never read may."""
+        at = self._partitions.get((connector, None))
+        return bool(self._hidden) and (at is None or at in self._hidden)
 
     def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
         """Take in records in topic order. `whole`: there are no others, so who is not among them is
@@ -61,11 +74,14 @@ class Histories:
                     continue
             told.add(whose)
             self._note(whose, condition, record.at)
+            if whose in self._changes:
+                self._partitions[whose] = record.partition
         if whole:
             for whose in self._changes.keys() - told:
                 del self._changes[whose]
                 self._conditions.pop(whose, None)
                 self._views.pop(whose, None)
+                self._partitions.pop(whose, None)
         if told or whole:
             self._all = None
 
@@ -89,9 +105,13 @@ class Histories:
         self._views.pop(whose, None)
 
     def views(self) -> tuple[StateHistory, ...]:
-        """Of all of them, in a stable order; the same tuple while nothing changes."""
+        """Of all that are not hidden, in a stable order; the same tuple while nothing changes."""
         if self._all is None:
-            self._all = tuple(self._view(whose) for whose in sorted(self._changes, key=_order))
+            self._all = tuple(
+                self._view(whose)
+                for whose in sorted(self._changes, key=_order)
+                if self._partitions.get(whose) not in self._hidden
+            )
         return self._all
 
     def _view(self, whose: _Whose) -> StateHistory:

@@ -200,6 +200,7 @@ class Site:
         if read.topic == self._status():
             records = read.listing_records()
             self._histories.apply(records, whole=read.whole)
+            self._histories.hide(frozenset(at.partition for at in read.frozen))
             ours = {name for name, _ in self._checkpoint_tasks}
             if any(isinstance(at.says, TaskStatus) and at.says.connector in ours for at in records):
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
@@ -308,8 +309,8 @@ class Site:
         return (StatusTopic(self.name, self._status_topic),)
 
     def histories(self, now: float) -> tuple[StateHistory, ...]:
-        """What became of its connectors and tasks, if their status topic is read to its end: the
-        same tuple while nothing changes.
+        """What became of its connectors and tasks, as far as their status topic is read to its end:
+        the same tuple while nothing changes.
         """
         found = self.all_histories(now)
         if found is not self._wanted_histories[0]:
@@ -320,9 +321,15 @@ class Site:
     def all_histories(self, now: float) -> tuple[StateHistory, ...]:
         """The same, of connectors that the configuration leaves out, too."""
         topic = self._status()
-        if topic is None or not self._inputs.whole(InputId.of_tail(topic), now):
+        if topic is None or not self._inputs.live(InputId.of_tail(topic), now):
             return ()
         return self._histories.views()
+
+    def may_have_history(self, connector: str, now: float) -> bool:
+        """May its status topic tell of it in a partition that cannot be read?"""
+        topic = self._status()
+        live = topic is not None and self._inputs.live(InputId.of_tail(topic), now)
+        return live and self._histories.may_hide(connector)
 
     def elsewhere(self) -> tuple[tuple[str, str], ...]:
         """Its connectors whose offsets lie on a Kafka cluster that is not configured."""
@@ -595,6 +602,7 @@ class _Witnesses:
 
     def __init__(self, site: Site, now: float, elsewhere: frozenset[str]) -> None:
         self._site = site
+        self._now = now
         self._elsewhere = elsewhere
         self._states = {
             history.connector: history.changes[-1].state
@@ -604,6 +612,9 @@ class _Witnesses:
 
     def status_of(self, connector: str) -> str | None:
         return self._states.get(connector)
+
+    def may_have_status(self, connector: str) -> bool:
+        return self._site.may_have_history(connector, self._now)
 
     def committed_at(self, connector: str) -> float | None:
         return self._site.committed_at(connector)

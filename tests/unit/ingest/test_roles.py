@@ -199,9 +199,10 @@ def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_
 def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read():
     role = roles.ListingRole(decode_status)
     running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
-    role.fold([message(b"status-task-c-0", running, 0)])
+    role.fold([message(b"status-task-c-0", running, 0, partition=3)])
     (folded,), _ = role.folded()
-    (live,), _ = role.live([message(b"status-task-c-0", running, 1)])
+    (live,), _ = role.live([message(b"status-task-c-0", running, 1, partition=3)])
+    assert (folded.partition, live.partition) == (3, 3)
     assert (folded.at, live.at) == (1000.0, 1001.0)
     assert (folded.live, live.live) == (False, True)
 

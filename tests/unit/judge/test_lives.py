@@ -41,6 +41,7 @@ class Years:
         self.topic: str | None = TOPIC
         self.history: tuple[tuple[float, str], ...] = ()
         self.task_history: tuple[tuple[float, str], ...] = ()
+        self.others: tuple[StateHistory, ...] = ()
 
     def look(self, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
         """Between two lists. With `offsets` None they cannot be seen."""
@@ -50,7 +51,7 @@ class Years:
             for task, changes in ((0, self.task_history), (None, self.history))
             if changes
         )
-        snapshot = replace(EMPTY, at=self.now, histories=histories)
+        snapshot = replace(EMPTY, at=self.now, histories=(*self.others, *histories))
         listed = {"other": frozenset({"theirs"})}
         listed_at = {}
         if self.listed_at is not None:
@@ -256,6 +257,16 @@ def test_what_runs_and_was_never_deleted_goes_on():
 def test_of_a_deletion_before_we_looked_compaction_may_have_left_half():
     seen = Years()
     seen.history = seen.task_history = ((BEGAN - 9, DELETED), (BEGAN - 8, "running"))
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == Life()
+
+
+def test_a_deletion_before_its_history_could_be_read_begins_no_life():
+    """Its partition of the status topic is read later than others."""
+    seen = Years()
+    seen.others = (StateHistory("lab", "other", None, (StateChange(BEGAN, "running"),)),)
+    seen.list("files")
+    changes = ((BEGAN - 10, "unassigned"), (BEGAN - 9, DELETED), (BEGAN - 8, "running"))
+    seen.history = seen.task_history = changes
     assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == Life()
 
 

@@ -29,6 +29,7 @@ class Answers:
 
     statuses: dict[str, str] = field(default_factory=dict)
     commits: dict[str, float] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
     now: float = 1_000_000.0
 
     def __post_init__(self) -> None:
@@ -37,6 +38,9 @@ class Answers:
 
     def status_of(self, connector: str) -> str | None:
         return self.statuses.get(connector)
+
+    def may_have_status(self, connector: str) -> bool:
+        return connector in self.hidden
 
     def committed_at(self, connector: str) -> float | None:
         return self.commits.get(connector)
@@ -103,6 +107,15 @@ def test_what_one_answer_omits_stays_with_its_state_and_without_it_from_the_thir
     assert (a.class_name, a.kind, a.tasks) == (A.class_name, A.kind, ())
     answers.answer(A, B)
     assert answers.shown == (A, B)
+
+
+def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
+    answers = known(A, B, hidden=frozenset({"a"}))
+    answers.answer(times=60)
+    assert set(answers.states) == {"a"}
+    answers.hidden = frozenset()
+    answers.answer()
+    assert set(answers.states) == set()
 
 
 @pytest.mark.parametrize("asked", [True, False])

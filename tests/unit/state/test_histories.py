@@ -16,6 +16,7 @@ from exporter.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRo
 from exporter.state import histories
 from exporter.state.histories import Histories
 from exporter.state.site import ConnectSite
+from tests.changed import replace
 
 from .worlds import World, files, source
 
@@ -182,6 +183,31 @@ def test_what_is_not_read_to_its_end_tells_nothing(how):
     else:
         told(world, caught_up=False)
     assert changes(world) == {}
+
+
+def test_only_histories_in_a_partition_that_cannot_be_read_are_unknown():
+    """Kafka puts each key into one partition, whatever becomes of the others."""
+    world = followed()
+    running = ListingRecord(task("running"), at=world.now, live=True, partition=4)
+    world.tail(replace(running, says=connector("running"), partition=3), running, topic=STATUS)
+    told(world, frozen=(3,))
+    assert changes(world) == {("files", 0): ["running"]}
+    told(world, frozen=(4,))
+    assert changes(world) == {("files", None): ["running"]}
+    told(world)
+    assert changes(world) == {("files", 0): ["running"], ("files", None): ["running"]}
+
+
+def test_a_connector_may_have_a_status_where_that_cannot_be_read():
+    known = Histories("lab")
+    known.apply((ListingRecord(connector("running"), partition=3),), whole=True)
+    assert not known.may_hide("files")
+    assert not known.may_hide("never read")
+    known.hide(frozenset({4}))
+    assert (known.may_hide("files"), known.may_hide("never read")) == (False, True)
+    known.hide(frozenset({3}))
+    assert known.may_hide("files")
+    assert known.views() == ()
 
 
 def test_the_same_histories_are_given_while_nothing_changes():
