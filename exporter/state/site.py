@@ -48,7 +48,7 @@ from exporter.state.rest_offsets import RestOffsets
 from exporter.state.shadows import Shadows
 from exporter.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
 from exporter.state.sources import SourceBook, everything
-from exporter.state.spellings import KnownSpellings
+from exporter.state.spellings import FieldOrder, KnownSpellings
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
@@ -81,11 +81,13 @@ class SiteMemory(msgspec.Struct, frozen=True):
     kafka               the addresses of its Kafka cluster in the configuration of then
     kafka_cluster_id    what its workers said of that, if they did
     spellings           raw keys by offsets topic, connector and source partition
+    orders              orders of fields in raw keys, by offsets topic and connector
     """
 
     kafka: tuple[str, ...] = ()
     kafka_cluster_id: str | None = None
     spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
+    orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
 
 
 class Site:
@@ -109,6 +111,7 @@ class Site:
         self._cut: Counter[str] = Counter()
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._known_spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
+        self._known_orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
         self._joined: Joined[SourcePartitionView] = Joined()
         self._homes = Homes()
         self._shadows_made = Shadows()
@@ -175,13 +178,19 @@ class Site:
             self._cut.update(book.dropped)
             if known := book.remembered():
                 self._known_spellings[str(topic)] = _copied(known)
+            if orders := book.remembered_orders():
+                self._known_orders[str(topic)] = orders
         self._open_books()
 
     def _open_books(self) -> None:
         for topic in self._used - self._books.keys():
             known = self._known_spellings.pop(str(topic), None)
             self._books[topic] = SourceBook(
-                self.of.name, self._partitions_max, self.of.wants_topic, known
+                self.of.name,
+                self._partitions_max,
+                self.of.wants_topic,
+                known,
+                self._known_orders.pop(str(topic), None),
             )
             state = self._inputs.find(InputId.of_tail(topic))
             if state is not None and state.tail is not None and state.tail.caught_up:
@@ -507,20 +516,23 @@ class Site:
         """Return what a restart must not forget, if there is any. `kafka`: addresses of its Kafka
         cluster.
         """
-        spellings = dict(self._known_spellings)
+        spellings, orders = dict(self._known_spellings), dict(self._known_orders)
         for topic, book in self._books.items():
             if known := book.remembered():
                 spellings[str(topic)] = _copied(known)
+            if known_orders := book.remembered_orders():
+                orders[str(topic)] = known_orders
         kafka_cluster_id = self._list.kafka_cluster_id
-        if kafka_cluster_id is None and not spellings:
+        if kafka_cluster_id is None and not spellings and not orders:
             return None
-        return SiteMemory(tuple(sorted(kafka)), kafka_cluster_id, spellings)
+        return SiteMemory(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
 
     def recall(self, memory: SiteMemory, kafka: Collection[str]) -> None:
         """Go on from there, before the first answer. Workers of whose Kafka cluster the
         configuration now names other addresses may well use another one.
         """
         self._known_spellings = dict(memory.spellings)
+        self._known_orders = dict(memory.orders)
         if memory.kafka == tuple(sorted(kafka)):
             self._list.recall(memory.kafka_cluster_id)
 

@@ -8,8 +8,9 @@ as variants. Nearly all have one, so what several take is only kept where there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 import msgspec
 
@@ -29,11 +30,17 @@ from exporter.state.clock_skew import is_later
 from exporter.state.lag import Seen
 from exporter.state.snapshot import RawKeysView, SourcePartitionView
 from exporter.state.spellings import (
+    FieldOrder,
     KeySpellings,
     KnownSpellings,
     SpellingChange,
     SpellingInUse,
+    field_order,
 )
+
+# A connector writes all its source partitions in one order of fields, or in few.
+ORDERS_OF_FIRST: Final = 32
+ORDERS_MAX: Final = 8
 
 _BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
@@ -101,9 +108,15 @@ class SourceBook:
         partitions_max: int,
         wants_topic: Callable[[str], bool] = everything,
         known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
+        known_orders: Mapping[str, Collection[FieldOrder]] | None = None,
     ) -> None:
-        """`known`: what was remembered of raw keys, by connector and identity."""
+        """`known`: what was remembered of raw keys, by connector and identity; `known_orders`: the
+        orders of fields in those of source partitions that had one, by connector.
+        """
         self._known_spellings = dict(known or {})
+        self._known_orders = dict(known_orders or {})
+        self._without_order: list[_Partition] = []  # they were added, and not looked at since
+        self._orders: dict[str, set[FieldOrder]] = {}
         self._connect_cluster = connect_cluster
         self._partitions_max = partitions_max
         self._wants_topic = wants_topic
@@ -145,6 +158,7 @@ class SourceBook:
         several = self._apply_all(records)
         if whole:
             self._known_spellings.clear()
+            self._known_orders.clear()
             for spellings in self._spellings.values():
                 spellings.end_whole()
         for partition in several:
@@ -171,6 +185,19 @@ class SourceBook:
             if known := spellings.remembered():
                 found[connector] = {**found.get(connector, {}), **known}
         return found
+
+    def remembered_orders(self) -> dict[str, tuple[FieldOrder, ...]]:
+        """Return in which orders of fields the connectors write source partitions with one raw key,
+        by connector: beside one of them, another order is a stray after a restart.
+        """
+        for partition in self._without_order:
+            if partition.several is None and partition.log_offset >= 0:
+                orders = self._orders.setdefault(partition.key.connector, set())
+                if len(orders) < ORDERS_MAX:
+                    orders.add(field_order(_raw_key(partition)))
+        self._without_order.clear()
+        found = {name: tuple(orders) for name, orders in self._known_orders.items()}
+        return found | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
 
     def freeze(self, frozen: frozenset[int]) -> None:
         """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
@@ -217,6 +244,8 @@ class SourceBook:
     def _add(self, key: SourceKey) -> _Partition:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
         self._known += 1
+        if len(self._of[key.connector]) <= ORDERS_OF_FIRST:
+            self._without_order.append(partition)
         self._in_order = self._wanted = None
         self.layout = object()
         first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
@@ -250,7 +279,9 @@ class SourceBook:
         spellings = self._spellings.get(connector)
         if spellings is None:
             known = self._known_spellings.get(connector)
-            spellings = KeySpellings(known, self._classes.get(connector, ""))
+            spellings = KeySpellings(
+                known, self._classes.get(connector, ""), self._known_orders.get(connector, ())
+            )
             self._spellings[connector] = spellings
             for other in self._of[connector].values():
                 if other is not partition and other.log_offset >= 0:

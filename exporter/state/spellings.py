@@ -22,7 +22,7 @@ remediation and by the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -60,9 +60,10 @@ class Place(NamedTuple):
         return self.read > other.read
 
 
-# Names of the fields in the order of the key -> the newest moments at which the connector committed
-# so.
-_Orders = dict[tuple[str, ...], tuple[Place, ...]]
+FieldOrder = tuple[str, ...]  # names of the fields in the order of a key
+
+# The newest moments at which the connector committed so.
+_Orders = dict[FieldOrder, tuple[Place, ...]]
 
 
 class Spelling(msgspec.Struct, gc=False):
@@ -176,10 +177,16 @@ class KeySpellings:
     """
 
     def __init__(
-        self, known: Mapping[str, KnownSpellings] | None = None, class_name: str = ""
+        self,
+        known: Mapping[str, KnownSpellings] | None = None,
+        class_name: str = "",
+        known_orders: Collection[FieldOrder] = (),
     ) -> None:
-        """`known`: what was remembered of them, by identity."""
+        """`known`: what was remembered of them, by identity; `known_orders`: in which orders of
+        fields it wrote the source partitions that had one spelling then.
+        """
         self._known = {} if known is None else dict(known)
+        self._known_orders = known_orders
         self.class_name = class_name
         """The connector's class, "" if it is not known: it says what its offsets mean."""
         self._of: dict[str, _Partition] = {}
@@ -230,7 +237,7 @@ class KeySpellings:
     def _note(self, record: SourceRecord, place: Place) -> None:
         if not _is_commit(record):
             return
-        order = _order(record.raw_key)
+        order = field_order(record.raw_key)
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
         if not any(abs(at.at - place.at) <= MOMENT_S for at in moments):
@@ -266,12 +273,29 @@ class KeySpellings:
     def end_whole(self) -> None:
         """Forget what was not among the records since `begin_whole`."""
         self._known.clear()
+        for partition in self._of.values() if self._known_orders else ():
+            if not partition.used:
+                _recognise(partition, self._known_orders)
+        self._known_orders = ()
         for identity, partition in list(self._of.items()):
             for raw_key, spelling in list(partition.spellings.items()):
                 if not spelling.present:
                     del partition.spellings[raw_key]
             if not partition.spellings:
                 del self._of[identity]
+
+
+def _recognise(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
+    """Take the one spelling of a known order for the one that was in use before a restart."""
+    own = [
+        at.raw_key
+        for at in partition.spellings.values()
+        if at.present and field_order(at.raw_key) in known_orders
+    ]
+    if len(own) == 1:
+        partition.used = (own[0],)
+        for spelling in partition.spellings.values():
+            spelling.intruder = spelling.raw_key != own[0]
 
 
 def _known_spellings(partition: _Partition) -> KnownSpellings:
@@ -298,7 +322,8 @@ def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
 
 
 @lru_cache(maxsize=1024)
-def _order(raw_key: bytes) -> tuple[str, ...]:
+def field_order(raw_key: bytes) -> FieldOrder:
+    """Return the names of a source partition's fields as they stand in a raw key, () for none."""
     parsed = parse(raw_key)
     fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
     return tuple(fields) if isinstance(fields, dict) else ()
@@ -441,7 +466,7 @@ def _confirmed(newest: Spelling, others: list[Spelling], orders: _Orders) -> Spe
 
 
 def _moments(orders: _Orders, spelling: Spelling) -> tuple[Place, ...]:
-    return orders.get(_order(spelling.raw_key), ())
+    return orders.get(field_order(spelling.raw_key), ())
 
 
 def _alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:

@@ -209,6 +209,29 @@ def test_a_stray_is_a_stray_after_a_restart(times):
     assert (view.raw_key, view.variants, view.strays, view.unsure) == (OWN, 1, 1, ())
 
 
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("own", "stray"), [(OWN, REST), (REST, OWN)])
+def test_what_appeared_beside_the_only_one_while_the_daemon_was_down_is_a_stray(own, stray, times):
+    """A request over REST that no task will look up, or a key that no connector of its wrote."""
+    world = files()
+    commit(world, own, 79, 80)
+    world.now += 7200
+    newest = ((own, 80, world.now - 7200), (stray, 7, world.now - 60))
+    other = restarted(world, *newest, times=times)
+    assert only(other).offset is None
+    view = commit(other, own, 81)
+    assert (view.offset.text, view.raw_key, view.strays) == ('{"position":81}', own, 1)
+
+
+def test_a_connector_that_changed_its_order_while_the_daemon_was_down_is_believed_as_it_goes_on():
+    world = files()
+    commit(world, OWN, 79, 80)
+    world.now += 7200
+    other = restarted(world, (OWN, 80, world.now - 7200), (REST, 7, world.now - 60))
+    view = commit(other, REST, 8, 9)
+    assert (view.offset.text, view.raw_key) == ('{"position":9}', REST)
+
+
 def test_what_appeared_beside_the_one_in_use_while_the_daemon_was_down_is_a_stray():
     world = files()
     commit(world, OWN, 79, 80)
