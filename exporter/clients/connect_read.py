@@ -45,7 +45,8 @@ class _NoRoute(NotFound):
 
 
 REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
-_LOOKED_INTO: Final = (httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR)
+_NOT_KNOWN: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+_LOOKED_INTO: Final = (httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR, *_NOT_KNOWN)
 # With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
 NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
 # When all workers fail: an answer tells more than a silence, and a silence more than a closed door.
@@ -168,7 +169,9 @@ class ConnectReader:
     async def _answer(
         self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
     ) -> tuple[int, bytes]:
-        """(status, body); of a 404 and a 500 the beginning of the body, of other errors nothing."""
+        """(status, body); of a 401, 403, 404 and 500 the beginning of the body, of other errors
+        nothing.
+        """
         client = async_client(
             url,
             timeout=bounds(self._timeout_s),
@@ -184,7 +187,12 @@ class ConnectReader:
             bytes_max = body_bytes_max(response.status_code)
             if not bytes_max:
                 return response.status_code, b""
-            return response.status_code, await read_body(response, bytes_max)
+            try:
+                return response.status_code, await read_body(response, bytes_max)
+            except httpx.HTTPError:
+                if response.status_code not in _NOT_KNOWN:
+                    raise
+                return response.status_code, b""  # what it says is clear without its body
 
 
 def offsets_path(connector: str) -> str:
@@ -274,6 +282,8 @@ def _refusal(name: str, status: int, body: bytes) -> ClientError:
         return (Conflict if _message(body) == REBALANCE else ServerError)(name, detail)
     if status < httpx.codes.BAD_REQUEST:
         return Malformed(name, detail)
+    if status in _NOT_KNOWN and is_html(body):
+        detail = f"{detail} with {HTML_PAGE}"
     return classes.get(status, Refused)(name, detail)
 
 

@@ -15,9 +15,9 @@ from exporter.cli.remote import own_daemon
 from exporter.cli.remote.own_daemon import BODY_BYTES_MAX, Answer
 from exporter.clients.auth import CannotIdentify, TlsContext, authorization
 from exporter.clients.http_body import read_body_now
-from exporter.clients.http_client import blocking_client
+from exporter.clients.http_client import HTML_PAGE, blocking_client, is_html
 from exporter.config import Config, OwnAccess, Tls
-from exporter.errors import ClientError, ConfigError, Denied, TooLarge, Unreachable
+from exporter.errors import ClientError, ConfigError, Denied, Malformed, TooLarge, Unreachable
 
 ASK_S: Final = 2.0
 
@@ -59,17 +59,21 @@ def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> byt
         HTTPStatus.UNAUTHORIZED: Denied,
         HTTPStatus.FORBIDDEN: Denied,
     }
+    page = HTML_PAGE if is_html(answer.body) else ""
     if answer.status == HTTPStatus.OK:
+        if page:
+            raise Malformed(listener.where, f"HTTP 200 with {page}, and not offsetwatch's answer")
         return answer.body
     said = answer.body[:500].decode(errors="replace").strip()
     if answer.status == HTTPStatus.NOT_FOUND and path.startswith("/api/v1/explain"):
         raise ConfigError((said,))
     refused = refusals.get(answer.status)
     if refused is not None:
-        raise refused(listener.where, "it does not know us: see own_access")
+        said = f"HTTP {answer.status} with {page}" if page else "it does not know us"
+        raise refused(listener.where, f"{said}: see own_access")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
-    raise Unreachable(listener.where, f"HTTP {answer.status}: {said}")
+    raise Unreachable(listener.where, f"HTTP {answer.status}: {page or said}")
 
 
 def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:

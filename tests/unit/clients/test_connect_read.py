@@ -217,6 +217,14 @@ def test_an_answer_that_says_gzip_and_is_not_is_malformed():
     assert type(error_of(connect)) is Malformed
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_is_one_whatever_is_wrong_with_its_body(status):
+    broken = {"content": chunks(), "headers": {"Content-Encoding": "gzip"}}
+    refused = error_of(reader(lambda _: httpx.Response(status, **broken)))
+    assert type(refused) is Denied
+    assert refused.detail.endswith(f": HTTP {status}")
+
+
 def test_a_proxy_of_the_environment_is_ignored(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with serving(ok(b"{}")) as worker:

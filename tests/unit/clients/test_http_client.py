@@ -10,6 +10,7 @@ import pytest
 
 from exporter.cli.remote.listener import Asking
 from exporter.cli.remote.listener import Listener as ControlListener
+from exporter.cli.remote.read_listener import ReadListener, document
 from exporter.clients.connect_probe import worker_time
 from exporter.clients.connect_read import ConnectReader
 from exporter.clients.connect_sweep import ConnectSweep, Listener
@@ -58,6 +59,10 @@ def control(url: str) -> object:
         asking.close()
 
 
+def daemon(url: str) -> object:
+    return document(ReadListener(None, url), "/api/v1/findings")
+
+
 def probe(url: str) -> object:
     return worker_time(url, 10.0)
 
@@ -94,13 +99,10 @@ def test_a_webhooks_redirect_keeps_the_path_to_itself():
     assert found == "on-call: HTTP 308: it redirects to https://hooks.example.org"
 
 
-@pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify])
-@pytest.mark.parametrize("status", ["200 OK", "403 Forbidden"])
+@pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify, daemon])
+@pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized", "403 Forbidden"])
 def test_a_login_page_is_called_one(ask: Ask, status: str):
-    if ask in {read, sweep} and not status.startswith("200"):
-        expected = "HTTP 403"  # of a refusal the body is not read
-    else:
-        expected = "an HTML page, as of a login or a proxy"
+    expected = "an HTML page, as of a login or a proxy"
     with serving(ok(PAGE, kind="text/html; charset=utf-8", status=status)) as server:
         found = words(ask, server.url)
     assert expected in found
