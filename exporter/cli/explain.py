@@ -150,7 +150,10 @@ def _print_head(found: Document) -> None:
         ]
         head += [("copies", _renamed(router)) for router in flow["routers"]]
     if group is not None:
-        head.append(("group", f"{group['group']} on {group['kafka'] or 'an unknown cluster'}"))
+        kafka = group["kafka"] or "a Kafka cluster that is not configured"
+        head.append(("group", f"{group['group']} on {kafka}"))
+        if group.get("lag_unknown"):
+            head.append(("lag", f"unknown: {group['lag_unknown']}"))
     output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
 
 

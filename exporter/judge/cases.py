@@ -71,6 +71,7 @@ def case_of(
         waiting_s=None if window.waiting_w is None else w - window.waiting_w,
         sure=window.sure,
         headed=headed,
+        endless=sight.without_log_ends((cluster, connector)),
         end_still_s=w - window.end_w,
         ahead=0 if mirror is None else mirror.ahead or 0,
         behind=window.behind,

@@ -18,7 +18,7 @@ from exporter.model.observations import (
     InputId,
     rest_offsets_input,
 )
-from exporter.model.topology import KafkaTopic, MirrorFlow
+from exporter.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow
 from exporter.state.snapshot import ConnectorView, MirrorPartitionView, RestConnector, Snapshot
 
 _AT_REST: Final = frozenset({"paused", "stopped"})
@@ -42,6 +42,9 @@ class Sight:
             (flow.connect_cluster, flow.connector): flow for flow in topology.flows
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
+        self._away = {
+            (at.connect_cluster, at.connector) for at in topology.sinks if at.kafka is None
+        }
         self._lists = {view.connect_cluster: view for view in snapshot.lists}
         self._wants_connector = snapshot.wants_connector
         self._histories = snapshot.histories
@@ -180,6 +183,10 @@ class Sight:
         """Return the topic in which Connect looks for this connector's offsets, if it is known."""
         topic = self._offsets_topic(*of)
         return None if topic is None else str(topic)
+
+    def without_log_ends(self, of: tuple[str, str]) -> str | None:
+        """Return why the log ends of a sink's topics are not read by anything; None: they are."""
+        return UNCONFIGURED if of in self._away else None
 
     def commits_nothing(self, of: tuple[str, str]) -> bool:
         """Return whether a source that has no partition here has surely committed none: its offsets

@@ -61,6 +61,7 @@ class Case(NamedTuple):
     waiting_s       since something waits; None if nothing does, or if there is no log to ask
     sure            what waits can be read
     headed          there is a log whose end says what is left to do
+    endless         why no log end can be read where it should be one, in words
     end_still_s     since its end moved
     ahead           how far the position lies beyond that end
     behind          it went back, and has not come as far again
@@ -94,6 +95,7 @@ class Case(NamedTuple):
     waiting_s: float | None = None
     sure: bool = False
     headed: bool = True
+    endless: str | None = None
     end_still_s: float = 0.0
     ahead: int = 0
     behind: bool = False
@@ -368,6 +370,8 @@ def untold(case: Case) -> str | None:
     """Law 20: nothing is committed, and without a second signal idle looks like dead."""
     if case.watched_s < case.patience_s:
         return None
+    if case.endless is not None:
+        return f"nothing is committed, and what is left to do is unknown: {case.endless}"
     return "nothing is committed, and nothing tells whether there is anything to do"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.model.roles import TopicRole as RecordRole
 
@@ -144,6 +144,11 @@ class MirrorFlow:
     def key(self) -> FlowKey:
         """What identifies it in metrics, whichever connectors it has."""
         return (self.connect_cluster, self.source, self.target)
+
+
+UNCONFIGURED: Final = (
+    "the Kafka cluster of its topics is not configured (kafka), so no log ends are read there"
+)
 
 
 @dataclass(frozen=True, slots=True)

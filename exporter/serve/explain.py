@@ -56,7 +56,7 @@ from exporter.model.observations import (
     InputId,
     rest_offsets_input,
 )
-from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from exporter.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
 from exporter.serve.api import age, raw_keys
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
@@ -308,6 +308,7 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Documen
     return {
         "group": group.group,
         "kafka": group.kafka,
+        "lag_unknown": UNCONFIGURED if group.kafka is None else None,
         "partitions": [
             {
                 "topic": at.topic,

@@ -11,11 +11,11 @@ from exporter.judge.cases import NO_END, NO_POSITION, case_of, due_w, holds_unti
 from exporter.judge.settings import Settings
 from exporter.judge.sight import Sight
 from exporter.judge.subjects import Standing, Subject, Track
-from exporter.judge.verdicts import Case
+from exporter.judge.verdicts import Case, decide
 from exporter.judge.windows import Window
 from exporter.model.findings import Verdict
 from exporter.model.observations import LOG_ENDS, InputId
-from exporter.model.topology import Topology
+from exporter.model.topology import UNCONFIGURED, SinkGroup, Topology
 from exporter.state.snapshot import EMPTY, SinkPartitionView
 from tests.changed import replace
 
@@ -33,6 +33,25 @@ def subject(**changes) -> Subject:
 
 
 NOBODY = Subject(key=("lab", "mm2", "orders-0"), label="orders-0")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "why"), [(None, UNCONFIGURED), ("east", "nothing tells whether there is anything")]
+)
+def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
+    out = SinkGroup("lab", "out", "connect-out", kafka)
+    sight = Sight(replace(EMPTY, topology=replace(Topology((), ()), sinks=(out,))))
+    read = SinkPartitionView("lab", "out", "orders", 0, 5, None, None, from_rest=True)
+    asked = Subject(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
+    asked.number, asked.read = 1, read
+    case: Case | None = None
+    for w in range(0, 301, 30):
+        case = case_of(asked, Track(), sight, SETTINGS, number=1, w=w, at=w)
+    assert case is not None
+    decision = decide(case)
+    assert decision is not None
+    assert decision.verdict is Verdict.UNKNOWN
+    assert why in decision.reason
 
 
 @pytest.mark.parametrize(

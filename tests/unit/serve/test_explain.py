@@ -4,11 +4,18 @@ import pytest
 from exporter.cli import explain as cli_explain
 from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
-from exporter.model.connectors import Task
+from exporter.model.connectors import SinkSettings, Task
 from exporter.model.findings import FindingName as Name
 from exporter.model.observations import SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole, TopicRouter
+from exporter.model.topology import (
+    UNCONFIGURED,
+    KafkaTopic,
+    TopicFacts,
+    TopicPartition,
+    TopicRole,
+    TopicRouter,
+)
 from exporter.serve.explain import document, find
 from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED
@@ -208,6 +215,7 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     world.sinks(SinkOffset("out", "orders", 0, committed=90, log_end=100))
     found = explained(world, "out")
     assert (found["group"]["group"], found["group"]["kafka"]) == ("connect-out", "east")
+    assert found["group"]["lag_unknown"] is None
     assert found["group"]["partitions"] == [
         {
             "topic": "orders",
@@ -224,6 +232,14 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     ]
     assert found["offsets_topic"] is None
     assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
+
+
+def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag():
+    world = World()
+    settings = SinkSettings(group="connect-out", addresses=frozenset({"far:9092"}))
+    world.listed(replace(sink("out"), sink=settings))
+    group = explained(world, "out")["group"]
+    assert (group["kafka"], group["lag_unknown"]) == (None, UNCONFIGURED)
 
 
 def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():
