@@ -383,10 +383,9 @@ class SourceBook:
         """Take in a record that may be newer than what is known of it, or older."""
         offset = _effective(record)
         known = partition.rivals or (() if partition.offset is None else (partition.offset,))
-        if partition.offset == offset and not partition.rivals:
-            return  # it does not matter
-        partition.rivals = known if offset is None or offset in known else (*known, offset)
-        self._set(partition, None)
+        if partition.offset != offset or partition.rivals:
+            partition.rivals = known if offset is None or offset in known else (*known, offset)
+            self._set(partition, None)
         if record.at > (partition.committed_at or 0.0):
             partition.committed_at = record.at
             partition.kafka_partition, partition.log_offset = record.partition, record.log_offset

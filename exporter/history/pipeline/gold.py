@@ -25,6 +25,7 @@ from exporter.history.tables.schemas import (
     SOURCE,
 )
 from exporter.model.topology import MirrorFlow, Topology
+from exporter.state.clock_skew import SKEW_S_MAX
 
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
 _SYNCED = ("synced", "synced_at", "downstream")
@@ -119,14 +120,21 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
 
 def _effective(records: DataFrame) -> DataFrame:
     """The newest record under the raw key that the task looks up, `unsure` where that is one of
-    several: then it is the newest of them, without what it says. `others` counts the raw keys
-    beside it that hold an offset.
+    several, or where it stands in several logs that say different things and no timestamps tell
+    which is newer: then it is the newest of them, without what it says. `others` counts the raw
+    keys beside it that hold an offset.
     """
     by_key = _newest(records, *SOURCE, "key").withColumn(
         "keys", sf.count("*").over(Window.partitionBy(*SOURCE))
     )
-    alone = by_key.where("keys = 1").select(
-        *records.columns, sf.lit(False).alias("unsure"), sf.lit(0).alias("others")
+    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _SAYS}
+    alone = (
+        by_key.where("keys = 1")
+        .join(_contested(records), [*SOURCE, "key"], "left")
+        .withColumn("unsure", sf.coalesce("unsure", sf.lit(False)))
+        .withColumns(says)
+        .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
+        .select(*records.columns, "unsure", sf.lit(0).alias("others"))
     )
     several = by_key.where("keys > 1").select(*records.columns)
     of_connectors = several.select("connect_cluster", "connector").distinct()
@@ -138,7 +146,6 @@ def _effective(records: DataFrame) -> DataFrame:
         .select(*_EVIDENCE)
     )
     chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(_chosen, _CHOSEN_DDL)
-    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _SAYS}
     settled = (
         several.join(chosen, [*SOURCE, "key"])
         .withColumns(says)
@@ -146,6 +153,25 @@ def _effective(records: DataFrame) -> DataFrame:
         .select(*alone.columns)
     )
     return alone.unionByName(settled)
+
+
+def _contested(records: DataFrame) -> DataFrame:
+    """The raw keys whose newest records in several logs give a task different offsets, at times
+    that are no further apart than clocks are.
+    """
+    in_log = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
+    everywhere = Window.partitionBy(*SOURCE, "key")
+    given = sf.when(~sf.col("tombstone"), sf.nullif("source_offset", sf.lit("null")))
+    return (
+        records.withColumn("_place", sf.row_number().over(in_log))
+        .where("_place = 1")
+        .withColumn("_newest", sf.max(sf.unix_micros("kts")).over(everywhere))
+        .where(sf.col("_newest") - sf.unix_micros("kts") <= int(SKEW_S_MAX * 1e6))
+        .groupBy(*SOURCE, "key")
+        .agg(sf.count_distinct(sf.coalesce(given, sf.lit(""))).alias("_offsets"))
+        .where("_offsets > 1")
+        .select(*SOURCE, "key", sf.lit(True).alias("unsure"))
+    )
 
 
 _SAYS = ("source_offset", "pos", "error")
@@ -261,8 +287,8 @@ def _newest(records: DataFrame, *subject: str) -> DataFrame:
     """The newest record of each subject.
 
     In one log that is the highest offset, whatever the timestamps say. One subject in two logs (a
-    changed partition count, a foreign writer) has no order; the newer timestamp is a better guess
-    than none.
+    changed partition count, a foreign writer) is ordered by its timestamps, which tell nothing
+    where they are no further apart than clocks are: then it is any of them (see _contested).
     """
     in_log = Window.partitionBy(*subject, *LOG).orderBy(sf.col("koffset").desc())
     across = Window.partitionBy(*subject).orderBy(

@@ -300,7 +300,8 @@ SILVER_LOGS = Table(
 
 # One row per source partition. Its offset, error, place and time are those of the newest record
 # under the raw key that its task looks up, and null if there never was one. Where several raw keys
-# may be the one (`unsure`), there is no key and no offset; place and time are of the newest.
+# may be the one, or the newest record is in one of several Kafka partitions and no clock tells in
+# which (`unsure`), there is no key and no offset; place and time are of the newest.
 GOLD_PROGRESS = Table(
     path="gold/progress",
     columns=(
@@ -312,7 +313,7 @@ GOLD_PROGRESS = Table(
         Column("tombstone", "BOOLEAN", required=True),
         Column("variants", "BIGINT", required=True),  # other raw keys that still hold a value
         Column("key", "BINARY"),  # the raw key that its task looks up
-        Column("unsure", "BOOLEAN", required=True),  # nobody knows which of several that is
+        Column("unsure", "BOOLEAN", required=True),  # it is not known which of several that is
         Column("kafka", "STRING"),
         Column("topic", "STRING"),
         Column("topic_id", "STRING"),
