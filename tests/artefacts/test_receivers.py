@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from exporter.judge.advice import with_advice
+from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.notify.alertmanager import webhook_body
 from exporter.notify.ledger import Message, Status
@@ -40,7 +41,9 @@ FAILED = with_advice(
         subject="",
         summary="invoices-sink task 0 FAILED: JsonParseException at invoices-0@20.",
         since=SINCE,
-        evidence=(("task 0", "JsonParseException in JsonParser._constructReadException"),),
+        evidence=(
+            EvidenceItem("task 0", "JsonParseException in JsonParser._constructReadException"),
+        ),
     ),
     RUNBOOKS_URL,
     frozenset(),
@@ -247,7 +250,7 @@ def test_colour_and_urgency_follow_the_severity(rendered):
     ("rule", "subject", "command"),
     [
         ("ConnectorOrTaskFailed", "dead", "offsetwatch explain dead --connect lab"),
-        ("MirrorMaker2RecordsLost", "lab", "offsetwatch status"),
+        ("MirrorMaker2RecordsLost", "files", "offsetwatch explain files --connect lab"),
         ("OffsetwatchBlind", "lab", "offsetwatch status"),
         ("OffsetwatchStateNotSaved", "offsetwatch", "offsetwatch status"),
     ],
@@ -284,7 +287,7 @@ def test_several_alerts_are_told_one_after_the_other(name, rendered):
 
 def test_an_error_message_mentions_no_channel_of_slack(rendered):
     evil = "<!channel> & <https://evil.example|log in>"
-    told = replace(FAILED, summary=evil, evidence=(("error", evil),), next_command=evil)
+    told = replace(FAILED, summary=evil, evidence=(EvidenceItem("error", evil),), next_command=evil)
     safe = "&lt;!channel&gt; &amp; &lt;https://evil.example|log in&gt;"
     settings = templated("slack")
     assert rendered(settings["title"], message(told)) == safe
