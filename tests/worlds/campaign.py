@@ -126,11 +126,13 @@ class Stage:
         snapshot = daemon.step()
         yield from self.truth.wrong_values(snapshot)
         now = snapshot.at
+        blind = Blind(snapshot)
         self._ledger.look(
             now,
             snapshot.findings,
-            Blind(snapshot).to,
+            blind.to,
             ready=snapshot.ready,
+            deleted=blind.deleted,
         )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)

@@ -130,6 +130,18 @@ def test_an_end_of_what_still_is_so_is_found(monkeypatch):
     assert "false end of task_failed" in faults_of({**SMALL, "happens": [{"at": "5m", **FAILS}]})
 
 
+def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
+    def deleted(snapshot: Snapshot) -> Snapshot:
+        if snapshot.at - BEGINNING <= 12 * 60:
+            return snapshot
+        connectors = tuple(at for at in snapshot.connectors if at.name != "files")
+        lists = tuple(replace(at, deleted=frozenset({"files"})) for at in snapshot.lists)
+        return replace(snapshot, findings=(), connectors=connectors, lists=lists)
+
+    shown(monkeypatch, deleted)
+    assert "false deletion" in faults_of({**SMALL, "happens": [{"at": "5m", **FAILS}]})
+
+
 def test_of_a_fault_only_what_it_needs_is_left():
     world = {**SMALL, "happens": [{"at": "2m", "stop": ["mirror"]}, {"at": "4m", **FAILS}]}
     with pytest.MonkeyPatch.context() as patch:

@@ -241,7 +241,7 @@ class Truth:
     def _wrong_findings(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Findings of what was never so."""
         for finding in snapshot.findings:
-            if any(name == LAST_SEEN for name, _ in finding.evidence):
+            if any(item.name == LAST_SEEN for item in finding.evidence):
                 continue  # it says itself that its input cannot be read: it is of an earlier moment
             name = (finding.connect_cluster, finding.connector or "")
             past = self.moments
@@ -281,12 +281,17 @@ class Truth:
     # --- ends ------------------------------------------------------------------------------------
 
     def false_ends(self, messages: Iterable[Message], snapshot: Snapshot) -> Iterator[Wrong]:
-        """Return every end that was told of what has stood all the time."""
+        """Return every end that was reported of what has stood all the time, and every end by the
+        deletion of a connector: no connector of a world is deleted.
+        """
         standing = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
         for message in messages:
+            finding = message.finding
+            if message.status is Status.DELETED:
+                text = f"{finding.name.value} of {finding.connector} ended by its deletion"
+                yield Wrong("false deletion", text)
             if message.status is not Status.RESOLVED:
                 continue
-            finding = message.finding
             others = {
                 at
                 for at in standing
