@@ -100,13 +100,16 @@ def labels_of(finding: Finding) -> dict[str, str]:
 
 
 def annotations_of(message: Message) -> dict[str, str]:
-    """Return an alert's annotations: an empty one is left out."""
+    """Return an alert's annotations: an empty one is left out. `supersedes` has the findings of the
+    same connector that this one takes over from: their alerts are not resolved by it.
+    """
     finding = message.finding
     annotations = {
         "summary": cut(finding.summary, TEXT_CHARS_MAX),
         "description": "\n".join(map(item_text, evidence_of(message))),
         "next": finding.next_command,
         "runbook_url": finding.runbook_url or "",
+        "supersedes": ", ".join(name.value for name in finding.explains),
     }
     return {name: text for name, text in annotations.items() if text}
 

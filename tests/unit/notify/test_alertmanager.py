@@ -229,6 +229,12 @@ def test_what_to_do_goes_to_both():
     assert take(posted(ADVISED)).alerts[0].annotations == wanted
 
 
+def test_the_alert_that_takes_over_names_those_that_it_takes_over_from():
+    cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
+    assert sent(cause)["annotations"]["supersedes"] == "task_failed, restart_loop"
+    assert take(posted(cause)).common_annotations["supersedes"] == "task_failed, restart_loop"
+
+
 def test_an_end_by_deletion_says_so_to_both():
     ended = (STUCK, Status.DELETED, NOW)
     for found in (sent(*ended), json.loads(posted(*ended))["alerts"][0]):
