@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from exporter.config import Notify
 from exporter.model.findings import Severity
@@ -29,6 +31,7 @@ from tools.alertmanager import alertmanager
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
 DEADLINE_S = 30.0
+EXAMPLES = Path(__file__).parents[2] / "alerts" / "alertmanager"
 KNOWN = {"connect_cluster": "lab", "connector": "orders"}
 CONFIG = """
 route: {{receiver: hook, group_by: [alertname, subject], group_wait: 0s, group_interval: 1s}}
@@ -142,6 +145,59 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
                 f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
             ).raise_for_status()
             posted(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "title", "text"),
+    [
+        ("slack", {"api_url": "{url}"}, "attachments.0.title", "attachments.0.text"),
+        (
+            "pagerduty",
+            {"url": "{url}", "routing_key": "k"},
+            "payload.summary",
+            "payload.custom_details.alerts",
+        ),
+        ("opsgenie", {"api_url": "{url}", "api_key": "k"}, "message", "description"),
+    ],
+)
+def test_a_receiver_gets_what_our_example_for_it_says(
+    tmp_path: Path,
+    person: Endpoint,
+    name: str,
+    settings: dict[str, str],
+    title: str,
+    text: str,
+):
+    config = yaml.safe_load((EXAMPLES / f"{name}.yml").read_text(encoding="utf-8"))
+    config["templates"] = [str(EXAMPLES / "offsetwatch.tmpl")]
+    config["route"]["group_wait"] = "0s"
+    (receives,) = config["receivers"][0][f"{name}_configs"]
+    secret = next(key for key in receives if key.endswith("_file"))
+    del receives[secret]
+    receives |= {key: value.format(url=person.url) for key, value in settings.items()}
+    finding = replace(ADVISED, since=time.time() - 60)
+    message = Message((), Status.NEW, finding, None)
+
+    def arrived() -> None:
+        if not person.got:
+            raise NotYet("nothing arrived")
+
+    with alertmanager(tmp_path, free_port(), yaml.safe_dump(config)) as at:
+        until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
+        body = api_body([message], time.time(), lasts_s=3600.0, external_url=None)
+        httpx.post(
+            f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+        ).raise_for_status()
+        until("it arrived", arrived, timeout_s=DEADLINE_S)
+    assert value_at(person.got[0].body, title) == finding.summary
+    assert finding.runbook_url in value_at(person.got[0].body, text)
+    assert "offsetwatch explain" in value_at(person.got[0].body, text)
+
+
+def value_at(document: Any, path: str) -> Any:
+    for key in path.split("."):
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return document
 
 
 def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, person: Endpoint):
