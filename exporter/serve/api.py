@@ -6,87 +6,40 @@ Unix seconds. Every part of a document comes from one snapshot.
 
 Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
 
-Both documents have
-
-    at                 when the snapshot was made
-    ready, waiting_for are all inputs caught up, and in words which are not
-    recorded           ["kafka/topic"] the topics that progress is read from, and that the history
-                       pipeline keeps
-    inputs             [{input, kind, up, live, last_success_at, errors: {reason: count},
-                         last_error,
-                         tail: {kafka, topic, caught_up, behind,
-                                records: {value, tombstone, undecodable},
-                                positions: {"partition": next offset},
-                                frozen: [{partition, offset, detail, reason}]} | null}]
-
-/api/v1/connectors adds
-
-    connectors         [{connect_cluster, name, kind, class, version, state, tasks: [{task, state}],
-                         source_partitions: [{source_partition: {...}, label, offset: {...} | null,
-                            kafka_partition, log_offset, committed_at, advanced_at,
-                            commits, advances, rewinds, resets, variants, from,
-                            dialect, event_at, poisoned, shadow: {...} | null,
-                            raw_key, raw_keys_unsure: [{raw_key, offset}]}],
-                         sink_partitions: [{topic, partition, committed, log_end, lag_records,
-                            from, caught_up, lag_seconds, behind_since, behind_from}]}]
-
-`from` is "rest" where an offset was polled over REST, as no topic and no group can be read:
-`committed_at` and `commits` are null there, and `advanced_at` is of the poll that saw the change.
-Else it is "topic" or "group".
-
-A connector that has offsets but is not listed (Connect's REST API is not asked, or is down) has
-kind "unknown" and null for class, version and state.
-
-`raw_key` and `raw_keys_unsure` are there only of a source partition that has been written under
-other raw keys than that of a HashMap; `raw_key` is the one that its task looks up, and null while
-that is not known.
-
-`caught_up` is null while nobody knows; `lag_seconds`, the age of the oldest record that waits, is
-0 when caught up and null while it is not known; it counts from `behind_since`, which `behind_from`
-told: "record", read from the log, or "log_ends", when the log end was last seen at the position.
-
-/api/v1/flows adds
-
-    flows              [{connect_cluster, connector, source, target, upstream,
-                         offset_syncs: "kafka/topic" | null,
-                         routers: [{class, regex, replacement}], transforms that rename copies;
-                         where regex is null the names cannot be told,
-                         partitions: [{topic, partition, committed, committed_at, from, synced,
-                            replicated, log_start, log_end, lag_records, ahead_records,
-                            lag_position: the replicated offset that lag_records belongs to,
-                            caught_up, lag_seconds, behind_since, behind_from,
-                            headroom_records, headroom_seconds, lost_records: {cause: count}}],
-                         lag_records: the sum over all partitions, null unless every one's is known,
-                         syncs: [{topic, partition, upstream_offset, downstream_offset, at}],
-                         groups: [{group, topic, partition, upstream, best, landing, landing_from,
-                            translated, reread_records, skip_records, checkpoint_at}],
-                         checkpoints: [{group, at}],
-                         heartbeat_at,
-                         losses: [{topic, partition, cause, first, last, records, at}],
-                         recreations: [{topic, count, at, id_before, id_after}]}]
-
-`losses` are the newest ranges of upstream offsets that can no longer be replicated, both ends in
-them; `lost_records` are the counts of all that ever were.
-
-What a group would meet if it moved to the target now is explained at GroupView
-(state/snapshot.py). Two flows under one pair of aliases share syncs, groups, checkpoints and
-heartbeats.
+The types of their bodies, and what the fields mean, are in bodies.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.topology import FlowKey, MirrorFlow
 from exporter.serve import failover, fates
+from exporter.serve.bodies import (
+    ConnectorBody,
+    ConnectorHead,
+    ConnectorsBody,
+    FlowBody,
+    FlowEnds,
+    FlowsBody,
+    Head,
+    InputRow,
+    LagAge,
+    MirrorPartitionRow,
+    RawKeys,
+    RouterRow,
+    SinkPartitionRow,
+    SourcePartitionRow,
+    SyncRow,
+    TailRow,
+)
 from exporter.serve.origins import origin
 from exporter.state.lag import lag_seconds
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import connector_of, flow_of, grouped
-from exporter.state.remote import router_rows
 from exporter.state.snapshot import (
     CheckpointView,
     ConnectorView,
@@ -100,8 +53,6 @@ from exporter.state.snapshot import (
     SyncView,
     TailView,
 )
-
-Document = dict[str, Any]
 
 
 class Only(NamedTuple):
@@ -126,7 +77,7 @@ def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
     sources = grouped(snapshot.source_partitions, connector_of)
     sinks = grouped(snapshot.sink_partitions, connector_of)
-    rows = [
+    rows: list[ConnectorBody] = [
         {
             **_connector(key, listed.get(key)),
             "source_partitions": [_source_partition(view) for view in sources.get(key, ())],
@@ -135,7 +86,8 @@ def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
         if only.wants(*key)
     ]
-    return msgspec.json.encode({**_head(snapshot), "connectors": rows})
+    body: ConnectorsBody = {**_head(snapshot), "connectors": rows}
+    return msgspec.json.encode(body)
 
 
 def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
@@ -146,7 +98,7 @@ def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
     groups = grouped(snapshot.groups, _pair_of)
     checkpoints = grouped(snapshot.checkpoints, _pair_of)
     heartbeats = {_pair_of(view): view.at for view in snapshot.heartbeats}
-    rows = []
+    rows: list[FlowBody] = []
     for key in sorted(known.keys() | partitions.keys()):
         connect_cluster, connector, source, target = key
         if not only.wants(connect_cluster, connector):
@@ -173,14 +125,15 @@ def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
                 **fates.of_flow(snapshot, key),
             }
         )
-    return msgspec.json.encode({**_head(snapshot), "flows": rows})
+    body: FlowsBody = {**_head(snapshot), "flows": rows}
+    return msgspec.json.encode(body)
 
 
 def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
     return (view.connect_cluster, view.source, view.target)
 
 
-def _head(snapshot: Snapshot) -> Document:
+def _head(snapshot: Snapshot) -> Head:
     return {
         "at": snapshot.at,
         "ready": snapshot.ready,
@@ -190,7 +143,7 @@ def _head(snapshot: Snapshot) -> Document:
     }
 
 
-def _input(view: InputView) -> Document:
+def _input(view: InputView) -> InputRow:
     return {
         "input": view.id.input,
         "kind": view.id.kind,
@@ -203,7 +156,7 @@ def _input(view: InputView) -> Document:
     }
 
 
-def _tail(tail: TailView) -> Document:
+def _tail(tail: TailView) -> TailRow:
     return {
         "kafka": tail.topic.kafka,
         "topic": tail.topic.topic,
@@ -227,7 +180,7 @@ def _tail(tail: TailView) -> Document:
     }
 
 
-def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
     connect_cluster, name = key
     if view is None:
         kind, class_name, version, state = ConnectorKind.UNKNOWN, None, None, None
@@ -236,7 +189,7 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
     return {
         "connect_cluster": connect_cluster,
         "name": name,
-        "kind": kind.value,
+        "kind": kind,
         "class": class_name,
         "version": version,
         "state": state,
@@ -246,7 +199,7 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
     }
 
 
-def raw_keys(view: SourcePartitionView) -> Document:
+def raw_keys(view: SourcePartitionView) -> RawKeys:
     """What there is to tell of the raw keys of a source partition that is no HashMap's; of all
     others nothing.
     """
@@ -265,7 +218,7 @@ def raw_keys(view: SourcePartitionView) -> Document:
     }
 
 
-def _source_partition(view: SourcePartitionView) -> Document:
+def _source_partition(view: SourcePartitionView) -> SourcePartitionRow:
     return {
         "source_partition": msgspec.Raw(view.identity.encode()),
         "label": view.label,
@@ -288,7 +241,7 @@ def _source_partition(view: SourcePartitionView) -> Document:
     }
 
 
-def _sink_partition(view: SinkPartitionView, now: float) -> Document:
+def _sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
     return {
         "topic": view.topic,
         "partition": view.partition,
@@ -300,7 +253,7 @@ def _sink_partition(view: SinkPartitionView, now: float) -> Document:
     }
 
 
-def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> Document:
+def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
     """How old what waits is, and what told it."""
     return {
         "caught_up": view.caught_up,
@@ -310,14 +263,22 @@ def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> Document:
     }
 
 
-def _ends(flow: MirrorFlow | None) -> Document:
+def _ends(flow: MirrorFlow | None) -> FlowEnds:
     if flow is None:
         return {"upstream": None, "offset_syncs": None, "routers": []}
     syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
     return {"upstream": flow.upstream, "offset_syncs": syncs, "routers": router_rows(flow)}
 
 
-def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
+def router_rows(flow: MirrorFlow) -> list[RouterRow]:
+    """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
+    return [
+        {"class": at.class_name, "regex": at.regex, "replacement": at.replacement or None}
+        for at in flow.routers
+    ]
+
+
+def _mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionRow:
     return {
         "topic": view.topic,
         "partition": view.partition,
@@ -336,7 +297,7 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> Document:
     }
 
 
-def _sync(view: SyncView) -> Document:
+def _sync(view: SyncView) -> SyncRow:
     return {
         "topic": view.topic,
         "partition": view.partition,

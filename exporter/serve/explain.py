@@ -2,33 +2,10 @@
 /api/v1/explain, and the `explain` verb. Pure: a snapshot in, a document out, all of it from that
 one snapshot.
 
-    connect_cluster, name, kind, class, version, state, tasks: [{task, state, failure}], at;
-                         `failure` is the exception's class and the method it came from
-    offsets_topic        "kafka/topic" in which its source offsets are kept
-    source_partitions    [{source_partition: {...}, label, dialect, offset: {...} | null,
-                           committed_at, advanced_at, kafka_partition, log_offset,
-                           commits, advances, rewinds, resets, variants, shadow,
-                           raw_key, raw_keys_unsure (see api.py)}]
-    flow                 null | {source, target, upstream, offset_syncs, read_committed,
-                           partitions: [{topic, partition,
-                              committed, synced, log_end: {offset, at, from} | null,
-                              replicated, log_start, lag_records, lag_position, ahead_records,
-                              caught_up, lag_seconds, behind_since, behind_from,
-                              headroom_records, headroom_seconds, lost_records (see api.py)}],
-                           losses, recreations (see api.py)}
-    group                null | {group, kafka,
-                           partitions: [{topic, partition, committed, log_end, lag_records,
-                              caught_up, lag_seconds, behind_since, behind_from}]}
-    failover             what each consumer group would meet if it moved to the target now: rows as
-                         those of `groups` in /api/v1/flows, with the flow; of a checkpoint
-                         connector, those of all flows of its Connect cluster
-    judgements           how the connector, its flow and its source partitions make progress, as
-                         /api/v1/findings says it, each with `law`, the law's words
-    findings             what is found wrong with it, as /api/v1/findings says it
-    inputs               what all of this rests on: [{input, kind, up, live, last_success_at,
-                           last_error, undecodable}]
-    problems             what else is wrong, in words: what a finding says is not said again
-    waiting_for          over HTTP: which inputs have yet to be read, in words
+The types of its parts are in bodies.py. It has the connector's state, tasks and offsets topic, its
+source partitions, flow and consumer group, what each group of its flow would meet after a failover,
+verdicts and findings, and the inputs that all of this rests on. `problems` are in words what else
+is wrong: what a finding says is not said again.
 
 Times are Unix seconds: of a committed or synced offset the timestamp of its record, elsewhere our
 own clock. Counts are since the tail caught up.
@@ -58,11 +35,22 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
-from exporter.serve.api import age, raw_keys
+from exporter.serve.api import age, raw_keys, router_rows
+from exporter.serve.bodies import (
+    DatedOffset,
+    ExplainBody,
+    ExplainedConnector,
+    ExplainedFlow,
+    ExplainedGroup,
+    ExplainedInput,
+    ExplainedJudgement,
+    ExplainedMirrorOffsets,
+    SourcePartition,
+)
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
 from exporter.serve.origins import REST, origin
 from exporter.state.failover import groups_input
-from exporter.state.remote import checkpoints_of, router_rows
+from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
     ConnectorView,
     InputView,
@@ -77,7 +65,8 @@ Document = dict[str, Any]
 def explained(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
     """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
     found = document(snapshot, find(snapshot, name, cluster))
-    return msgspec.json.encode({**found, "waiting_for": snapshot.waiting_for})
+    body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
+    return msgspec.json.encode(body)
 
 
 def _known(snapshot: Snapshot) -> list[ConnectorView]:
@@ -116,7 +105,7 @@ def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
     raise ConfigError((f"no connector {name} in {where}{hint}",))
 
 
-def document(snapshot: Snapshot, view: ConnectorView) -> Document:
+def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
     """See the module."""
     cluster = view.connect_cluster
     topic = _offsets_topic(snapshot, view)
@@ -124,11 +113,13 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
     group = next((at for at in snapshot.topology.sinks if _of(at, view)), None)
     sources = [at for at in snapshot.source_partitions if _of(at, view)]
     inputs = _inputs(snapshot, view, topic, flow)
-    found: Document = {
+    explained_flow = None if flow is None else _flow(snapshot, view, flow)
+    said = {at.name for at in snapshot.findings if _of(at, view)}
+    return {
         "at": snapshot.at,
         "connect_cluster": cluster,
         "name": view.name,
-        "kind": view.kind.value,
+        "kind": view.kind,
         "class": view.class_name,
         "version": view.version,
         "state": view.state,
@@ -138,26 +129,24 @@ def document(snapshot: Snapshot, view: ConnectorView) -> Document:
         ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
         "source_partitions": [_source(at) for at in sources],
-        "flow": None if flow is None else _flow(snapshot, view, flow),
+        "flow": explained_flow,
         "group": None if group is None else _group(snapshot, view, group),
         "failover": failover.concerning(snapshot, view),
         "judgements": [
-            {**asdict(judgement_row(at)), "law": LAWS.get(at.rule)}
+            ExplainedJudgement(**asdict(judgement_row(at)), law=LAWS.get(at.rule))
             for at in snapshot.judgements
             if _of(at, view)
         ],
         "findings": [finding_row(at) for at in snapshot.findings if _of(at, view)],
         "inputs": [_input(input_id, seen) for input_id, seen in inputs],
+        "problems": [
+            *_state_problems(view, said),
+            *_input_problems(inputs),
+            *_source_problems(view, sources, topic, said),
+            *_flow_problems(explained_flow, said),
+            *_topic_problems(snapshot, topic, flow),
+        ],
     }
-    said = {at.name for at in snapshot.findings if _of(at, view)}
-    found["problems"] = [
-        *_state_problems(view, said),
-        *_input_problems(inputs),
-        *_source_problems(view, sources, topic, said),
-        *_flow_problems(found["flow"], said),
-        *_topic_problems(snapshot, topic, flow),
-    ]
-    return found
 
 
 def _offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
@@ -215,7 +204,7 @@ def _inputs(
     return [(input_id, seen.get(input_id)) for input_id in wanted]
 
 
-def _input(input_id: InputId, view: InputView | None) -> Document:
+def _input(input_id: InputId, view: InputView | None) -> ExplainedInput:
     tail = None if view is None else view.tail
     return {
         "input": input_id.input,
@@ -228,7 +217,7 @@ def _input(input_id: InputId, view: InputView | None) -> Document:
     }
 
 
-def _source(view: SourcePartitionView) -> Document:
+def _source(view: SourcePartitionView) -> SourcePartition:
     return {
         "source_partition": msgspec.Raw(view.identity.encode()),
         "label": view.label,
@@ -249,7 +238,7 @@ def _source(view: SourcePartitionView) -> Document:
     }
 
 
-def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document:
+def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
     synced_at = {
         (at.topic, at.partition): at.at
         for at in snapshot.syncs
@@ -282,7 +271,7 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Document
 
 def _mirror(
     view: MirrorPartitionView, flow: MirrorFlow, synced_at: float | None, ended_at: float | None
-) -> Document:
+) -> ExplainedMirrorOffsets:
     end = "last stable offset" if flow.read_committed else "high watermark"
     return {
         "topic": view.topic,
@@ -300,11 +289,11 @@ def _mirror(
     }
 
 
-def _told(offset: int | None, at: float | None, source: str) -> Document | None:
+def _told(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
     return None if offset is None else {"offset": offset, "at": at, "from": source}
 
 
-def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Document:
+def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:
     return {
         "group": group.group,
         "kafka": group.kafka,
@@ -382,7 +371,7 @@ def _source_problems(
             )
 
 
-def _flow_problems(flow: Document | None, said: AbstractSet[FindingName]) -> Iterator[str]:
+def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -> Iterator[str]:
     if flow is None:
         return
     if flow["upstream"] is None:
@@ -402,8 +391,9 @@ def _flow_problems(flow: Document | None, said: AbstractSet[FindingName]) -> Ite
         elif at["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"
         start, last = at["log_start"], at["replicated"]
-        gone = start is not None and last is not None and start > last + 1
-        if gone and FindingName.MM2_RECORDS_LOST not in said:
+        if start is None or last is None or start <= last + 1:
+            continue
+        if FindingName.MM2_RECORDS_LOST not in said:
             yield (
                 f"{name}: the upstream log starts at {start}, after the position: "
                 f"offsets {last + 1} to {start - 1} can no longer be replicated"

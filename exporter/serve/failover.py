@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from exporter.serve.bodies import FlowGroupRow, GroupRow
 from exporter.state.snapshot import ConnectorView, GroupView, Snapshot
 
 Document = dict[str, Any]
@@ -22,7 +23,7 @@ HEADINGS = (
 )
 
 
-def group(view: GroupView) -> Document:
+def group(view: GroupView) -> GroupRow:
     """What a group would meet in one partition; see GroupView."""
     return {
         "group": view.group,
@@ -39,7 +40,7 @@ def group(view: GroupView) -> Document:
     }
 
 
-def concerning(snapshot: Snapshot, view: ConnectorView) -> list[Document]:
+def concerning(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
     """The groups of the flows that a connector belongs to, with the flow of each.
 
     A checkpoint connector's are those of all flows of its Connect cluster: which it serves, its

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from exporter.model.topology import MirrorFlow
+from exporter.serve.bodies import Fates, LossRow, Retention
 from exporter.state.snapshot import Loss, MirrorPartitionView, Snapshot, TopicRecreation
 
-Document = dict[str, Any]
 Flow = tuple[str, str, str, str]  # connect cluster, connector, source, target
 
 
@@ -17,7 +16,7 @@ def flow_of(at: MirrorFlow | Loss | TopicRecreation) -> Flow:
     return (at.connect_cluster, at.connector, at.source, at.target)
 
 
-def retention(view: MirrorPartitionView) -> Document:
+def retention(view: MirrorPartitionView) -> Retention:
     """How near retention is to one partition's position, and what was ever lost of it."""
     return {
         "headroom_records": view.headroom,
@@ -26,7 +25,7 @@ def retention(view: MirrorPartitionView) -> Document:
     }
 
 
-def of_flow(snapshot: Snapshot, flow: Flow) -> Document:
+def of_flow(snapshot: Snapshot, flow: Flow) -> Fates:
     """The newest ranges that a flow lost, and its topics that were made anew."""
     return {
         "losses": losses(at for at in snapshot.losses if flow_of(at) == flow),
@@ -44,7 +43,7 @@ def of_flow(snapshot: Snapshot, flow: Flow) -> Document:
     }
 
 
-def losses(found: Iterable[Loss]) -> list[Document]:
+def losses(found: Iterable[Loss]) -> list[LossRow]:
     """Ranges of offsets, both ends in them."""
     return [
         {

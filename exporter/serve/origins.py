@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
+Origin = Literal["rest", "group", "topic"]
 REST: Final = "rest"
 
 
-def origin(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> str:
+def origin(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
     """Return `rest` where it was polled over REST, `group` or `topic` where Kafka was read."""
     if view.from_rest:
         return REST

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -46,14 +46,26 @@ from exporter.model.conditions import urgency, worst_state
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
 from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
+from exporter.serve.bodies import (
+    ConditionRow,
+    DownInput,
+    GuardRow,
+    JudgedRow,
+    OpenPlanRow,
+    OverviewBody,
+    OverviewConnector,
+    OverviewConnectorHead,
+    OverviewFlow,
+    RefusalRow,
+    RemediesBody,
+    TogetherRow,
+)
 from exporter.serve.findings import finding_rows, findings_left_out
 from exporter.serve.origins import REST
 from exporter.state import overall
 from exporter.state.marks import ConnectorKey
 from exporter.state.overall import NOTHING, Overall
 from exporter.state.snapshot import ConnectorView, InputView, Snapshot
-
-Document = dict[str, Any]
 
 _WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
@@ -62,27 +74,24 @@ POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of
 def overview(snapshot: Snapshot, *, version: str, alive: bool, options: str = "") -> bytes:
     """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
     down = [view for view in snapshot.inputs if not (view.up and view.live)]
-    return msgspec.json.encode(
-        {
-            "at": snapshot.at,
-            "ready": snapshot.ready,
-            "waiting_for": snapshot.waiting_for,
-            "version": version,
-            "alive": alive,
-            "inputs": len(snapshot.inputs),
-            "inputs_down": [_input(view) for view in down],
-            "connectors": _connectors(snapshot),
-            "flows": _flows(snapshot),
-            "findings": finding_rows(snapshot),
-            "findings_left_out": findings_left_out(snapshot),
-            "remedies": None
-            if snapshot.remedies is None
-            else _remedies(snapshot.remedies, options),
-        }
-    )
+    body: OverviewBody = {
+        "at": snapshot.at,
+        "ready": snapshot.ready,
+        "waiting_for": snapshot.waiting_for,
+        "version": version,
+        "alive": alive,
+        "inputs": len(snapshot.inputs),
+        "inputs_down": [_input(view) for view in down],
+        "connectors": _connectors(snapshot),
+        "flows": _flows(snapshot),
+        "findings": finding_rows(snapshot),
+        "findings_left_out": findings_left_out(snapshot),
+        "remedies": None if snapshot.remedies is None else _remedies(snapshot.remedies, options),
+    }
+    return msgspec.json.encode(body)
 
 
-def _input(view: InputView) -> Document:
+def _input(view: InputView) -> DownInput:
     return {
         "input": view.id.input,
         "kind": view.id.kind,
@@ -93,7 +102,7 @@ def _input(view: InputView) -> Document:
     }
 
 
-def _connectors(snapshot: Snapshot) -> list[Document]:
+def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     listed = _listed(snapshot)
     known, polled = overall.connectors(snapshot), _polled(snapshot)
     judged = {
@@ -112,7 +121,7 @@ def _connectors(snapshot: Snapshot) -> list[Document]:
     ]
 
 
-def _flows(snapshot: Snapshot) -> list[Document]:
+def _flows(snapshot: Snapshot) -> list[OverviewFlow]:
     listed = _listed(snapshot)
     known, polled = overall.flows(snapshot), _polled(snapshot)
     judged = {
@@ -149,13 +158,13 @@ def _polled(snapshot: Snapshot) -> frozenset[ConnectorKey]:
     return frozenset((at.connect_cluster, at.connector) for at in snapshot.by_rest)
 
 
-def _connector(key: ConnectorKey, view: ConnectorView | None) -> Document:
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
     """Without a view it has offsets and is not listed: REST is not asked, or is down."""
     cluster, name = key
     return {
         "connect_cluster": cluster,
         "name": name,
-        "kind": (ConnectorKind.UNKNOWN if view is None else view.kind).value,
+        "kind": ConnectorKind.UNKNOWN if view is None else view.kind,
         "state": None if view is None else view.state,
         "tasks": {} if view is None else dict(Counter(task.state for task in view.tasks)),
         "has_lag": view is None or _has_lag(view),
@@ -168,7 +177,7 @@ def _has_lag(view: ConnectorView) -> bool:
     return view.kind is not ConnectorKind.SOURCE
 
 
-def _condition(view: ConnectorView | None, judgement: Judgement | None) -> Document:
+def _condition(view: ConnectorView | None, judgement: Judgement | None) -> ConditionRow:
     state = None if view is None else worst_state(view.state, (at.state for at in view.tasks))
     verdict = None if judgement is None else judgement.verdict.value
     return {
@@ -178,9 +187,9 @@ def _condition(view: ConnectorView | None, judgement: Judgement | None) -> Docum
     }
 
 
-def _judged(judgement: Judgement | None) -> Document:
+def _judged(judgement: Judgement | None) -> JudgedRow:
     if judgement is None:
-        return {"verdict": None, "rule": None, "reason": None, "since": None, "evidence": []}
+        return {"verdict": None, "rule": None, "reason": None, "since": None, "evidence": ()}
     return {
         "verdict": judgement.verdict,
         "rule": judgement.rule,
@@ -190,7 +199,7 @@ def _judged(judgement: Judgement | None) -> Document:
     }
 
 
-def _together(seen: Overall) -> Document:
+def _together(seen: Overall) -> TogetherRow:
     position = seen.position
     if position is not None and len(position) > POSITION_CHARS_MAX:
         position = f"{position[:POSITION_CHARS_MAX]}…"
@@ -204,7 +213,7 @@ def _together(seen: Overall) -> Document:
     }
 
 
-def _remedies(seen: RemedySeen, options: str) -> Document:
+def _remedies(seen: RemedySeen, options: str) -> RemediesBody:
     return {
         "at": seen.at,
         "mode": seen.mode,
@@ -214,7 +223,7 @@ def _remedies(seen: RemedySeen, options: str) -> Document:
     }
 
 
-def _plan(plan: PlanSeen, options: str) -> Document:
+def _plan(plan: PlanSeen, options: str) -> OpenPlanRow:
     return {
         "plan_id": plan.plan_id,
         "sha256": plan.sha256,
@@ -239,7 +248,7 @@ def approval(plan: PlanSeen, options: str) -> str | None:
     return f"offsetwatch plan approve {plan.plan_id} --sha256 {plan.sha256} {options}".rstrip()
 
 
-def _refusal(refusal: RefusalSeen) -> Document:
+def _refusal(refusal: RefusalSeen) -> RefusalRow:
     return {
         "at": refusal.at,
         "connect_cluster": refusal.connect_cluster,
@@ -251,7 +260,7 @@ def _refusal(refusal: RefusalSeen) -> Document:
     }
 
 
-def _guards(guards: Iterable[GuardSeen]) -> list[Document]:
+def _guards(guards: Iterable[GuardSeen]) -> list[GuardRow]:
     return [
         {
             "number": at.number,

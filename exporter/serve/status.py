@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from exporter.serve import api
-from exporter.serve.findings import AHEAD, FAILURES, told
+from exporter.serve.bodies import ConnectorsBody, FlowsBody
+from exporter.serve.findings import AHEAD, FAILURES, Told, told
 from exporter.state.rest_fallback import is_done_without
 from exporter.state.snapshot import Snapshot
 
@@ -27,6 +28,15 @@ class UnreadInput(msgspec.Struct, frozen=True):
     input: str
     last_success_at: float | None = None
     last_error: str | None = None
+
+
+class StatusBody(Told, frozen=True, kw_only=True):
+    """/api/v1/status: findings, connectors and flows of one snapshot."""
+
+    connectors: ConnectorsBody
+    flows: FlowsBody
+    unread: tuple[UnreadInput, ...]
+    problems: tuple[str, ...]
 
 
 def status(snapshot: Snapshot) -> bytes:

@@ -16,37 +16,50 @@ Seconds are whole. The hour is kept in memory alone: a restart or a reload begin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 
-from exporter.state.marks import Column, Mark, Marks, unpacked
+from exporter.serve.bodies import TrendsBody, TrendSeries
+from exporter.state.marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
 from exporter.state.snapshot import Snapshot
 from exporter.state.trends import EVERY_S
 
-Document = dict[str, Any]
 Series = list[int | None]
 
 _MEASURES: Final = ("lag_seconds", "lag_records", "quiet_seconds")
-_CONNECTOR: Final = ("connect_cluster", "name")
-_FLOW: Final = ("connect_cluster", "connector", "source", "target")
+
+Key = TypeVar("Key", ConnectorKey, FlowKey)
 
 
 def trends(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/trends."""
     marks = snapshot.trends
-    return msgspec.json.encode(
-        {
-            "at": marks[-1].at if marks else None,
-            "since": marks[0].at if marks else None,
-            "every_s": EVERY_S,
-            "minutes": [mark.at for mark in marks],
-            "left_out": marks[-1].left_out if marks else 0,
-            "connectors": _rows(marks, lambda mark: mark.connectors, _CONNECTOR),
-            "flows": _rows(marks, lambda mark: mark.flows, _FLOW),
-        }
-    )
+    body: TrendsBody = {
+        "at": marks[-1].at if marks else None,
+        "since": marks[0].at if marks else None,
+        "every_s": EVERY_S,
+        "minutes": [mark.at for mark in marks],
+        "left_out": marks[-1].left_out if marks else 0,
+        "connectors": [
+            {"connect_cluster": cluster, "name": name, **series}
+            for (cluster, name), series in _rows(marks, lambda mark: mark.connectors)
+        ],
+        "flows": [
+            {
+                "connect_cluster": cluster,
+                "connector": connector,
+                "source": source,
+                "target": target,
+                **series,
+            }
+            for (cluster, connector, source, target), series in _rows(
+                marks, lambda mark: mark.flows
+            )
+        ],
+    }
+    return msgspec.json.encode(body)
 
 
 def version(snapshot: Snapshot) -> str:
@@ -55,9 +68,7 @@ def version(snapshot: Snapshot) -> str:
     return "none" if not marks else f"{marks[0].at!r}-{marks[-1].at!r}-{len(marks)}"
 
 
-def _rows(
-    marks: Marks, column_of: Callable[[Mark], Column[Any]], names: Sequence[str]
-) -> list[Document]:
+def _rows(marks: Marks, column_of: Callable[[Mark], Column[Key]]) -> list[tuple[Key, TrendSeries]]:
     """Of whatever is there in the newest minute."""
     if not marks:
         return []
@@ -75,10 +86,14 @@ def _rows(
                 if row is not None and value is not None:
                     found[row][number] = round(value)
     return [
-        {
-            **dict(zip(names, key, strict=True)),
-            **{measure: _known(found[row]) for measure, found in series.items()},
-        }
+        (
+            key,
+            {
+                "lag_seconds": _known(series["lag_seconds"][row]),
+                "lag_records": _known(series["lag_records"][row]),
+                "quiet_seconds": _known(series["quiet_seconds"][row]),
+            },
+        )
         for row, key in enumerate(newest)
     ]
 

@@ -98,16 +98,6 @@ def merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
     return frozenset(name for names in copies.values() if len(names) > 1 for name in names)
 
 
-def router_rows(flow: MirrorFlow | None) -> list[dict[str, str | None]]:
-    """Return the routers of a flow for documents; `regex` is None where its name for a copy cannot
-    be told.
-    """
-    return [
-        {"class": at.class_name, "regex": at.regex, "replacement": at.replacement or None}
-        for at in (() if flow is None else flow.routers)
-    ]
-
-
 def routers_named(flow: MirrorFlow) -> str:
     """Return the routers of a flow for people: their classes, each once."""
     return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
