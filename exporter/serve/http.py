@@ -26,7 +26,7 @@ from aiohttp.typedefs import Handler
 from exporter import __version__
 from exporter.clock import SteadyClock
 from exporter.errors import ConfigError
-from exporter.serve import api, explain, findings, overview, page, status, trends
+from exporter.serve import api, explain, findings, overview, page, read_openapi, status, trends
 from exporter.serve.accepting import Accepting
 from exporter.serve.connection import Connection, timed
 from exporter.serve.exposition import Exposition
@@ -43,7 +43,7 @@ CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for K
 HANDSHAKE_S: Final = 5.0  # for TLS
 PICTURE_LOOK_S: Final = 0.02  # for a fresh snapshot, until there is one
 PICTURE_LOOKS_MAX: Final = 100
-_API: Final = "/api/v1/"
+_API: Final = read_openapi.PREFIX
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
 _GZIP: Final = 31  # zlib's largest window, and gzip's header around it
 
@@ -184,6 +184,7 @@ class ReadServer:
             ("/api/v1/explain", self._of_now(self._explain)),
             ("/api/v1/overview", self._of_now(self._overview)),
             ("/api/v1/trends", self._of_now(self._trends)),
+            (read_openapi.DOCUMENT_PATH, self._openapi),
         )
         index = tuple(path for path, _ in documents if path.startswith(_API))
 
@@ -298,6 +299,11 @@ class ReadServer:
                 seen, version=self._version, alive=alive, options=self._options
             ),
         )
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        headers = {"Cache-Control": "no-cache"}
+        body = read_openapi.served()
+        return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _trends(self, request: web.Request) -> web.Response:
         return await self._json(request, "trends", trends.trends, version=trends.version)

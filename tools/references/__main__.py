@@ -10,6 +10,7 @@ from typing import Final
 
 from exporter.config import reference
 from exporter.remedy import guards_page
+from exporter.serve import read_openapi
 from tools.references import commands, configuration, metrics
 
 ROOT: Final = Path(__file__).parents[2]
@@ -22,6 +23,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         folder / "metrics.md": metrics.render(),
         folder / "configuration.md": configuration.render(),
         folder / "cli.md": commands.render(),
+        folder / "read-api.json": read_openapi.text(),
         root / "docs" / "guards.md": guards_page.render(),
         root / "config-reference.yaml": reference.render(),
     }

@@ -26,6 +26,7 @@ from .worlds import BUILD, RELOADED, expected, full
 
 DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
 OF_THE_PAGE = ("/api/v1/overview", "/api/v1/trends")
+OPENAPI = "/api/v1/openapi.json"
 ROUTES = ("/", "/metrics", "/-/healthy", "/-/ready", *DOCUMENTS, *OF_THE_PAGE)
 
 
@@ -341,7 +342,7 @@ def test_an_unknown_path_of_the_api_is_not_found_in_json(client, path):
 
 def test_the_api_has_an_index_of_documents_that_are_there(client):
     found = client.get("/api/v1/").json()["documents"]
-    assert {*DOCUMENTS, *OF_THE_PAGE, "/api/v1/status", "/api/v1/explain"} == {*found}
+    assert {*DOCUMENTS, *OF_THE_PAGE, "/api/v1/status", "/api/v1/explain", OPENAPI} == {*found}
     assert all(client.get(path).status_code != 404 for path in found)
 
 
