@@ -101,17 +101,24 @@ def labels_of(finding: Finding) -> dict[str, str]:
 
 def annotations_of(message: Message) -> dict[str, str]:
     """Return an alert's annotations: an empty one is left out. `supersedes` has the findings of the
-    same connector that this one takes over from: their alerts are not resolved by it.
+    same connector that this one takes over from: their alerts are not resolved by it, and have it
+    in `superseded_by`.
     """
-    finding = message.finding
+    finding, by = message.finding, message.superseded_by
     annotations = {
         "summary": cut(finding.summary, TEXT_CHARS_MAX),
         "description": "\n".join(map(item_text, evidence_of(message))),
+        "superseded_by": "" if by is None else _reference(by),
         "next": finding.next_command,
         "runbook_url": finding.runbook_url or "",
         "supersedes": ", ".join(name.value for name in finding.explains),
     }
     return {name: text for name, text in annotations.items() if text}
+
+
+def _reference(finding: Finding) -> str:
+    """Name a finding by labels of its alert: `poison_suspected/critical orders-0`."""
+    return f"{finding.name.value}/{finding.severity.value} {finding.subject}".rstrip()
 
 
 def fingerprint(labels: Mapping[str, str]) -> str:

@@ -23,7 +23,14 @@ RESOLVED_S: Final = 900.0
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
 
 # What takes over under another severity is told before its predecessor ends.
-_FIRST: Final = {"new": 0, "resolved": 1, "connector_deleted": 1, "changed": 2, "active": 3}
+_FIRST: Final = {
+    "new": 0,
+    "resolved": 1,
+    "superseded": 1,
+    "connector_deleted": 1,
+    "changed": 2,
+    "active": 3,
+}
 
 Identity = tuple[str, ...]
 Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
@@ -32,17 +39,19 @@ Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding res
 class Status(StrEnum):
     """What a message says of a finding. ACTIVE repeats what was told, and only where wanted.
 
-    DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more.
+    DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more. So
+    does SUPERSEDED: it still holds, and another finding says so from now on.
     """
 
     NEW = "new"
     CHANGED = "changed"
     RESOLVED = "resolved"
+    SUPERSEDED = "superseded"
     DELETED = "connector_deleted"
     ACTIVE = "active"
 
 
-_ENDS: Final = frozenset({Status.RESOLVED, Status.DELETED})
+_ENDS: Final = frozenset({Status.RESOLVED, Status.SUPERSEDED, Status.DELETED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class Rules:
     changes_s     how often a change is told at most; None: never
     settle_s      for how long everything a finding rests on must have been in sight, without it,
                   before it is over: after a restart windows have to fill first
+    successors    a finding ends as superseded while another one says the same; else it stands
     """
 
     least: Severity
@@ -62,6 +72,7 @@ class Rules:
     by_severity: bool = False
     resend_s: float | None = None
     changes_s: float | None = None
+    successors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,7 @@ class Entry:
     told         as it was last told; None if it was not, for certain
     resolved_at  when it was over
     deleted      it was over because its connector was deleted
+    superseded_by    the finding, or the same one under another severity, that says it instead
     """
 
     finding: Finding
@@ -85,16 +97,20 @@ class Entry:
     end_attempted: bool = False
     end_told: bool = False
     deleted: bool = False
+    superseded_by: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing to tell. `resolved_at` is None while it stands."""
+    """One thing to tell. `resolved_at` is None while it stands, `superseded_by` unless another
+    finding, or the same one under another severity, says it instead.
+    """
 
     identity: Identity
     status: Status
     finding: Finding
     resolved_at: float | None
+    superseded_by: Finding | None = None
 
 
 class Ledger:
@@ -129,28 +145,35 @@ class Ledger:
             for finding in findings
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
-        others = {finding.key for finding in found.values()}
-        explained = {key for finding in findings for key in _explained(finding)}
+        others = {finding.key: finding for finding in found.values()}
+        explained = {key: finding for finding in findings for key in _explained(finding)}
         self.beyond = 0
         for identity, finding in found.items():
             self._stands(identity, finding, now, blind)
         for identity, entry in tuple(self._entries.items()):
             if identity not in found and entry.resolved_at is None:
+                key = entry.finding.key
                 # Under another severity it still stands, so this one is over whatever is in sight.
-                replaced = self._rules.by_severity and entry.finding.key in others
-                if not replaced and entry.finding.key[:3] in explained:
-                    continue  # what explains it stands in its place: it is not over
-                if replaced or self._over(identity, entry, now, blind, ready=ready):
-                    self._entries[identity] = replace(
-                        entry, resolved_at=now, deleted=deleted(entry.finding)
-                    )
+                other = others.get(key) if self._rules.by_severity else None
+                cause = explained.get(key[:3])
+                ends = other is not None
+                if other is None and cause is not None:  # it is not over
+                    ends = self._rules.successors and cause.key in others
+                elif other is None:
+                    ends = self._over(identity, entry, now, blind, ready=ready)
+                self._entries[identity] = replace(
+                    entry,
+                    resolved_at=now if ends else None,
+                    deleted=ends and deleted(entry.finding),
+                    superseded_by=other or cause,
+                )
 
     def due(self, now: float) -> Iterator[Message]:
         """What has to be told: what is new, then what is over, then what changed, and repetitions
         at last; the worst of each first.
         """
         messages = [
-            Message(identity, status, entry.finding, entry.resolved_at)
+            Message(identity, status, entry.finding, entry.resolved_at, entry.superseded_by)
             for identity, entry in self._entries.items()
             if (status := self._status(entry, now)) is not None
         ]
@@ -209,7 +232,9 @@ class Ledger:
         if entry is not None and not entry.end_attempted:
             # It may never have been over. Whatever `since` says now, this is when we heard of it.
             kept = replace(finding, since=entry.finding.since)
-            self._entries[identity] = replace(entry, finding=kept, resolved_at=None, deleted=False)
+            self._entries[identity] = replace(
+                entry, finding=kept, resolved_at=None, deleted=False, superseded_by=None
+            )
             return
         if entry is None and len(self._entries) >= ENTRIES_MAX:
             self.beyond += 1
@@ -232,8 +257,7 @@ class Ledger:
         resend_s = self._rules.resend_s
         again = resend_s is not None and since_told >= resend_s
         if entry.resolved_at is not None:
-            ended = Status.DELETED if entry.deleted else Status.RESOLVED
-            return ended if not entry.end_told or again else None
+            return _end(entry) if not entry.end_told or again else None
         if entry.told is None:
             return Status.NEW
         if self._changed(entry.told, entry.finding, since_told):
@@ -258,6 +282,12 @@ def _explained(finding: Finding) -> Iterator[tuple[str, str, str]]:
     """Return the beginning of the keys of what it explains: names, of the same connector."""
     _, cluster, connector, _ = finding.key
     return ((name.value, cluster, connector) for name in finding.explains)
+
+
+def _end(entry: Entry) -> Status:
+    if entry.superseded_by is not None:
+        return Status.SUPERSEDED
+    return Status.DELETED if entry.deleted else Status.RESOLVED
 
 
 def _order(message: Message) -> tuple[int, int]:

@@ -71,7 +71,7 @@ def _of_webhook(named: Webhook, settings: Notify, settle_s: float) -> Receiver:
         named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
     ).post
     if named.format == "offsetwatch":
-        return Receiver(named.name, rules, words.plain, post)
+        return Receiver(named.name, replace(rules, successors=True), words.plain, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(
         named.name,

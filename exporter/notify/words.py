@@ -41,6 +41,9 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                     "next": message.finding.next_command,
                     "runbook_url": message.finding.runbook_url,
                     "supersedes": [name.value for name in message.finding.explains],
+                    "superseded_by": None
+                    if message.superseded_by is None
+                    else _names(message.superseded_by),
                 }
                 for message in messages
             ],

@@ -7,6 +7,9 @@ http.py, and by the verbs, which also read what a daemon answered.
                          connect_cluster, connector: ... | null, subject, summary, since,
                          evidence: [{name, value, unit}], next, runbook_url: ... | null,
                          supersedes: [name]}], 500 at most
+    superseded         findings that still hold and are not listed, because another one says it:
+                         [{name, connect_cluster, connector,
+                           superseded_by: {name, connect_cluster, connector, subject}}]
     findings_left_out  how many more there are, none of them more severe than those that are listed;
                          /metrics counts them, and people are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
@@ -85,6 +88,24 @@ class JudgementRow(msgspec.Struct, frozen=True):
     evidence: Evidence = ()
 
 
+class FindingReference(msgspec.Struct, frozen=True):
+    """What identifies a finding."""
+
+    name: str
+    connect_cluster: str
+    connector: str | None
+    subject: str
+
+
+class SupersededRow(msgspec.Struct, frozen=True):
+    """A finding that holds and is not listed, and the one that says it instead."""
+
+    name: str
+    connect_cluster: str
+    connector: str | None
+    superseded_by: FindingReference
+
+
 class Told(msgspec.Struct, frozen=True):
     """The whole document."""
 
@@ -94,6 +115,7 @@ class Told(msgspec.Struct, frozen=True):
     findings: tuple[FindingRow, ...]
     judgements: tuple[JudgementRow, ...]
     findings_left_out: int = 0
+    superseded: tuple[SupersededRow, ...] = ()
 
     def found(self) -> tuple[Finding, ...]:
         """The findings as nouns."""
@@ -145,6 +167,7 @@ def told(snapshot: Snapshot) -> Told:
         waiting_for=snapshot.waiting_for,
         findings=finding_rows(snapshot),
         findings_left_out=findings_left_out(snapshot),
+        superseded=superseded_rows(snapshot),
         judgements=tuple(judgement_row(at) for at in snapshot.judgements),
     )
 
@@ -152,6 +175,22 @@ def told(snapshot: Snapshot) -> Told:
 def finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
     """Return the findings that a document lists."""
     return tuple(finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
+
+
+def superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
+    """Return what the listed findings have taken over from."""
+    return tuple(
+        SupersededRow(
+            name=name,
+            connect_cluster=finding.connect_cluster,
+            connector=finding.connector,
+            superseded_by=FindingReference(
+                finding.name, finding.connect_cluster, finding.connector, finding.subject
+            ),
+        )
+        for finding in snapshot.findings[:FINDINGS_MAX]
+        for name in finding.explains
+    )
 
 
 def findings_left_out(snapshot: Snapshot) -> int:

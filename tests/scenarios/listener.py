@@ -14,7 +14,7 @@ from exporter.state.snapshot import Snapshot
 from tests.scenarios.expectation import FOREVER, History, clock
 from tests.scenarios.script import BEGINNING
 
-RULES = Rules(Severity.INFO, settle_s=Settings().patience_s, changes_s=3600.0)
+RULES = Rules(Severity.INFO, settle_s=Settings().patience_s, changes_s=3600.0, successors=True)
 
 
 class Listener:
@@ -61,11 +61,12 @@ def misheard(heard: Listener, history: History) -> Iterator[str]:
         was = f"{' '.join(key)} ({', '.join(map(str, spans))})"
         told = heard.heard.get(key, [])
         news = [at for at, status in told if status is Status.NEW]
-        if not news or news[0] != spans[0].since or len(news) > len(spans):
+        superseded = sum(status is Status.SUPERSEDED for _, status in told)
+        if not news or news[0] != spans[0].since or len(news) > len(spans) + superseded:
             yield f"{was}: told as new at {list(map(clock, news))}"
         last = [status for _, status in told if status is not Status.CHANGED][-1:]
         over = spans[-1].until != FOREVER and end - spans[-1].until > 2 * RULES.settle_s
-        if over and last not in ([Status.RESOLVED], [Status.DELETED]):
+        if over and last not in ([Status.RESOLVED], [Status.DELETED], [Status.SUPERSEDED]):
             yield f"{was}: no end was told"
-        if spans[-1].until == FOREVER and last != [Status.NEW]:
+        if spans[-1].until == FOREVER and last not in ([Status.NEW], [Status.SUPERSEDED]):
             yield f"{was}: it is so at the end, and somebody thinks that it is over"

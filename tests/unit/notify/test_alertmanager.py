@@ -75,6 +75,13 @@ def test_an_alert_that_is_over_ends_when_it_was():
     assert sent(resolved_at=NOW + 60)["endsAt"] == "2026-09-21T14:14:20.000Z"
 
 
+def test_an_alert_that_another_finding_takes_over_from_is_linked_to_that_ones_alert():
+    linked = replace(message(STUCK), superseded_by=LOST)
+    body = alertmanager.api_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
+    (found,) = json.loads(body)
+    assert found["annotations"]["superseded_by"] == "mm2_records_lost/critical orders-3"
+
+
 def test_no_alert_ends_before_it_starts_or_alertmanager_refuses_them_all():
     found = sent(resolved_at=LOST.since - 100)
     assert found["startsAt"] == found["endsAt"]

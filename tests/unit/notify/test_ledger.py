@@ -11,6 +11,7 @@ from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK
 
 PLAIN = Rules(Severity.WARNING, settle_s=180.0, changes_s=3600.0)
+WEBHOOK = replace(PLAIN, successors=True)
 ALERTS = Rules(Severity.WARNING, settle_s=180.0, by_severity=True, resend_s=60.0)
 SLIGHT = replace(LOST, severity=Severity.INFO)
 MILD = replace(LOST, severity=Severity.WARNING)
@@ -51,6 +52,47 @@ def test_what_another_finding_explains_is_not_over_until_that_is():
         assert Status.RESOLVED not in statuses(told.at(500, cause))
         assert Status.NEW not in statuses(told.at(501, LOST))
         assert Status.RESOLVED in statuses(told.at(700, elsewhere))
+
+
+def explaining(*, severity: Severity = Severity.CRITICAL):
+    """What LOST is only a part of."""
+    cause = replace(STUCK, connect_cluster=LOST.connect_cluster, connector=LOST.connector)
+    return replace(cause, explains=(LOST.name,), severity=severity)
+
+
+def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when_it_is_back():
+    told, cause = Told(WEBHOOK), explaining()
+    told.at(0, LOST)
+    assert statuses(told.at(1, cause)) == [Status.NEW, Status.SUPERSEDED]
+    assert told.at(2, cause) == []
+    told.at(300)
+    assert statuses(told.at(500)) == []
+    assert statuses(told.at(501, LOST)) == [Status.NEW]
+
+
+def test_the_message_of_an_end_has_the_finding_that_takes_over():
+    told, cause = Told(WEBHOOK), explaining()
+    told.at(0, LOST)
+    told.ledger.look(NOW + 1, (cause,), lambda _: frozenset())
+    (end,) = [at for at in told.ledger.due(NOW + 1) if at.status is Status.SUPERSEDED]
+    assert (end.finding, end.superseded_by) == (LOST, cause)
+
+
+def test_what_takes_over_unheard_ends_nothing():
+    told = Told(WEBHOOK)
+    told.at(0, LOST)
+    assert told.at(500, explaining(severity=Severity.INFO)) == []
+
+
+def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over():
+    told, cause = Told(ALERTS), explaining()
+    told.at(0, LOST)
+    told.at(60, cause)
+    linked = {at.finding: at.superseded_by for at in told.ledger.entries}
+    assert linked == {LOST: cause, cause: None}
+    assert Status.ACTIVE in statuses(told.at(120, cause))
+    told.at(130)
+    assert {status for status, _ in told.at(400)} == {Status.RESOLVED}
 
 
 def test_what_matters_less_than_asked_for_is_not_told():
@@ -189,8 +231,9 @@ def test_an_alert_of_another_severity_ends_the_one_before_at_once():
     found = told.at(1, LOST, blind={REST})
     assert sorted(found) == [
         (Status.NEW, Severity.CRITICAL),
-        (Status.RESOLVED, Severity.WARNING),
+        (Status.SUPERSEDED, Severity.WARNING),
     ]
+    assert [at.superseded_by for at in told.ledger.entries] == [LOST, None]
 
 
 def test_what_matters_most_is_told_first_and_repetitions_last():

@@ -39,6 +39,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "next": "",
                 "runbook_url": None,
                 "supersedes": [],
+                "superseded_by": None,
             },
             {
                 "status": "resolved",
@@ -57,6 +58,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "next": "",
                 "runbook_url": None,
                 "supersedes": [],
+                "superseded_by": None,
             },
         ],
     }
@@ -66,6 +68,19 @@ def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
     (told,) = json.loads(words.plain([message(cause)], NOW))["findings"]
     assert told["supersedes"] == ["task_failed", "restart_loop"]
+
+
+def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
+    ended = replace(message(STUCK, Status.SUPERSEDED, NOW), superseded_by=LOST)
+    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    assert told["status"] == "superseded"
+    assert told["superseded_by"] == {
+        "name": "mm2_records_lost",
+        "severity": "critical",
+        "connect_cluster": "lab",
+        "connector": "west->east",
+        "subject": "orders-3",
+    }
 
 
 def test_a_webhook_is_told_what_to_do():

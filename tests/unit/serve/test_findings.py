@@ -107,6 +107,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
             }
         ],
         "findings_left_out": 0,
+        "superseded": [],
     }
 
 
@@ -147,6 +148,19 @@ def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_the
     cause = replace(FOUND, explains=(FindingName.TASK_FAILED,))
     body = findings(replace(SNAPSHOT, findings=(cause,)))
     assert json.loads(body)["findings"][0]["supersedes"] == ["task_failed"]
+    assert json.loads(body)["superseded"] == [
+        {
+            "name": "task_failed",
+            "connect_cluster": "lab",
+            "connector": "mm2",
+            "superseded_by": {
+                "name": "mm2_silent_stall",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+            },
+        }
+    ]
     told = read(body)
     assert told is not None
     assert told.found() == (cause,)
