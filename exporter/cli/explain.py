@@ -20,7 +20,7 @@ from exporter.errors import ConfigError, Malformed, TimedOut
 from exporter.model.conditions import shown_state, worst_state
 from exporter.serve import failover
 from exporter.serve.explain import Document, explained
-from exporter.serve.findings import FindingRow, JudgementRow, Told
+from exporter.serve.findings import FindingRow, JudgementRow
 from exporter.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
@@ -79,16 +79,15 @@ def explain(
         shown = {**found, "problems": problems, "unread": missing}
         output.document(output_format, {**shown, "told_by": answered.by, **more})
     else:
-        of = Told(raws.at, not missing, (), raws.findings, raws.judgements)
-        told.print_findings(of.found(), answered.by)
+        told.print_findings(raws.findings, answered.by)
         _print_head(found)
-        told.print_verdicts(of.judged(), answered.by)
+        told.print_verdicts(raws.judgements, answered.by)
         _print(found)
         print_remedied(held)
         print_considered(asked_now)
         for problem in problems:
             output.error(problem)
-    loud = any(at.severity in told.LOUD for at in raws.findings)
+    loud = any(map(told.is_loud, raws.findings))
     return FINDINGS if problems or loud else OK
 
 

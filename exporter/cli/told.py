@@ -7,20 +7,26 @@ from typing import Final
 from exporter.cli import output
 from exporter.judge.verdicts import LAWS
 from exporter.model.evidence import Evidence, item_text
-from exporter.model.findings import FINDINGS_MAX, Finding, Judgement, Scope, Severity
+from exporter.model.findings import FINDINGS_MAX, Severity
+from exporter.serve.findings import FindingRow, JudgementRow
 
-LOUD: Final = frozenset({Severity.CRITICAL, Severity.WARNING})
+_QUIET: Final = frozenset({Severity.INFO})
 
 
-def print_findings(found: tuple[Finding, ...], by: str, left_out: int = 0) -> None:
+def is_loud(finding: FindingRow) -> bool:
+    """Return whether a command ends with exit code 1 for it, as for an unknown severity."""
+    return finding.severity not in _QUIET
+
+
+def print_findings(found: tuple[FindingRow, ...], by: str, left_out: int = 0) -> None:
     """What is wrong, the worst first, each with what shows it."""
     output.table(
         f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}",
         ("severity", "finding", "of", "since", "what", "next", "evidence"),
         (
             (
-                at.severity.value,
-                at.name.value,
+                at.severity,
+                at.name,
                 _of(at),
                 output.moment(at.since),
                 at.summary,
@@ -42,15 +48,15 @@ def evidence(shown: Evidence) -> str:
     return "; ".join(map(item_text, shown))
 
 
-def print_verdicts(judgements: tuple[Judgement, ...], by: str) -> None:
+def print_verdicts(judgements: tuple[JudgementRow, ...], by: str) -> None:
     """Of one connector: how it goes, by which law, and what that rests on."""
     output.table(
         f"Verdicts, by {by}",
         ("of", "verdict", "since", "law#", "why", "evidence"),
         (
             (
-                at.subject or at.scope.value,
-                at.verdict.value,
+                at.subject or at.scope,
+                at.verdict,
                 output.moment(at.since),
                 at.rule or None,
                 at.reason,
@@ -63,15 +69,14 @@ def print_verdicts(judgements: tuple[Judgement, ...], by: str) -> None:
     output.table("Laws", ("",), ((LAWS[number],) for number in laws))
 
 
-def verdicts(judgements: tuple[Judgement, ...]) -> dict[tuple[Scope, str, str, str], str]:
+def verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
     """(scope, Connect cluster, connector, subject) -> the verdict, for a column of a table."""
     return {
-        (at.scope, at.connect_cluster, at.connector, at.subject): at.verdict.value
-        for at in judgements
+        (at.scope, at.connect_cluster, at.connector, at.subject): at.verdict for at in judgements
     }
 
 
-def _of(finding: Finding) -> str:
+def _of(finding: FindingRow) -> str:
     name = finding.connect_cluster
     if finding.connector is not None:
         name = f"{name}/{finding.connector}"

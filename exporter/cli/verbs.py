@@ -192,16 +192,16 @@ def status(reading: Reading, *, output_format: OutputFormat) -> int:
                 },
             )
         else:
-            told.print_findings(told_in.found(), found.by, shown.findings_left_out)
+            told.print_findings(told_in.findings, found.by, shown.findings_left_out)
             _print_status(shown)
             for said in (*(at.text for at in found.unread), *shown.problems):
                 output.error(said)
-        loud = any(at.severity in told.LOUD for at in shown.findings)
+        loud = any(map(told.is_loud, shown.findings))
         return FINDINGS if found.unread or shown.problems or loud else OK
 
 
 def _print_status(shown: StatusDocument) -> None:
-    verdicts = told.verdicts(shown.told.judged())
+    verdicts = told.verdicts(shown.told.judgements)
 
     states = {(at.connect_cluster, at.name): at.worst_state for at in shown.connectors.connectors}
 

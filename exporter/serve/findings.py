@@ -30,7 +30,8 @@ with the reason, and goes on afterwards as if it had been seen.
 
 from __future__ import annotations
 
-from typing import Final
+from enum import StrEnum
+from typing import Annotated, Final
 
 import msgspec
 
@@ -58,11 +59,15 @@ FAILURES: Final = frozenset(
 AHEAD: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
 
 
-class FindingRow(msgspec.Struct, frozen=True):
-    """One finding as it is told."""
+def _named(names: type[StrEnum]) -> msgspec.Meta:
+    return msgspec.Meta(examples=[name.value for name in names])
 
-    name: FindingName
-    severity: Severity
+
+class FindingRow(msgspec.Struct, frozen=True):
+    """One finding as a document has it. Names that a newer daemon adds are read as texts."""
+
+    name: Annotated[str, _named(FindingName)]
+    severity: Annotated[str, _named(Severity)]
     connect_cluster: str
     connector: str | None
     subject: str
@@ -71,17 +76,17 @@ class FindingRow(msgspec.Struct, frozen=True):
     evidence: Evidence = ()
     next_command: str = msgspec.field(name="next", default="")
     runbook_url: str | None = None
-    supersedes: tuple[FindingName, ...] = ()
+    supersedes: tuple[str, ...] = ()
 
 
 class JudgementRow(msgspec.Struct, frozen=True):
-    """One judgement as it is told."""
+    """One judgement as a document has it, with names as in FindingRow."""
 
-    scope: Scope
+    scope: Annotated[str, _named(Scope)]
     connect_cluster: str
     connector: str
     subject: str
-    verdict: Verdict
+    verdict: Annotated[str, _named(Verdict)]
     rule: int
     reason: str
     since: float
@@ -116,42 +121,6 @@ class Told(msgspec.Struct, frozen=True):
     judgements: tuple[JudgementRow, ...]
     findings_left_out: int = 0
     superseded: tuple[SupersededRow, ...] = ()
-
-    def found(self) -> tuple[Finding, ...]:
-        """The findings as nouns."""
-        return tuple(
-            Finding(
-                name=row.name,
-                severity=row.severity,
-                connect_cluster=row.connect_cluster,
-                connector=row.connector,
-                subject=row.subject,
-                summary=row.summary,
-                since=row.since,
-                evidence=row.evidence,
-                next_command=row.next_command,
-                runbook_url=row.runbook_url,
-                explains=row.supersedes,
-            )
-            for row in self.findings
-        )
-
-    def judged(self) -> tuple[Judgement, ...]:
-        """The judgements as nouns."""
-        return tuple(
-            Judgement(
-                scope=row.scope,
-                connect_cluster=row.connect_cluster,
-                connector=row.connector,
-                subject=row.subject,
-                verdict=row.verdict,
-                rule=row.rule,
-                reason=row.reason,
-                since=row.since,
-                evidence=row.evidence,
-            )
-            for row in self.judgements
-        )
 
 
 def findings(snapshot: Snapshot) -> bytes:
@@ -231,7 +200,7 @@ def judgement_row(judgement: Judgement) -> JudgementRow:
 
 
 def read(body: bytes) -> Told | None:
-    """What a daemon answered; None if it is no such document: another version's, or not ours."""
+    """Return what a daemon answered; None if it is no such document."""
     try:
         return msgspec.json.decode(body, type=Told)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

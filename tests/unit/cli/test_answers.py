@@ -267,3 +267,12 @@ def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
     running = replace(MM2, tasks=(Task(0, "running"),))
     daemon[1][0] = replace(seen(), findings=info, inputs=(), connectors=(running,))
     assert typed("status", "-c", str(config(tmp_path, daemon[0]))).exit_code == 0
+
+
+def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_path, daemon):
+    newer = (replace(FOUND, name="unheard_of"), FOUND)
+    daemon[1][0] = replace(seen(), findings=newer, inputs=())
+    shown = typed("status", "-c", str(config(tmp_path, daemon[0])))
+    assert shown.exit_code == 1
+    assert "unheard_of" in shown.output
+    assert FOUND.name.value in shown.output

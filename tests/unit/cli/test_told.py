@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from exporter.cli import told
+from exporter.serve.findings import finding_row, judgement_row
 from tests.unit.serve.test_findings import FOUND, JUDGED
 
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
-    told.print_findings((FOUND,), "the daemon")
-    told.print_verdicts((JUDGED,), "the daemon")
+    told.print_findings((finding_row(FOUND),), "the daemon")
+    told.print_verdicts((judgement_row(JUDGED),), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (
         "critical mm2_silent_stall lab/mm2 west->east 2025-11-21 08:00:00Z",

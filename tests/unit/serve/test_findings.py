@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from exporter.cli.told import print_findings
@@ -19,7 +20,7 @@ from exporter.model.findings import (
 )
 from exporter.serve import catalog
 from exporter.serve.families import collect
-from exporter.serve.findings import findings, read
+from exporter.serve.findings import finding_row, finding_rows, findings, judgement_row, read
 from exporter.serve.overview import overview
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
@@ -126,14 +127,15 @@ def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out
 
 
 def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.CaptureFixture[str]):
-    print_findings((FOUND,), "the daemon", left_out=7)
+    print_findings((finding_row(FOUND),), "the daemon", left_out=7)
     assert "7 more findings, none of them more severe, are not listed" in capsys.readouterr().err
 
 
 def test_what_a_daemon_answered_is_read_back_as_it_was():
     told = read(findings(SNAPSHOT))
     assert told is not None
-    assert (told.found(), told.judged()) == (SNAPSHOT.findings, SNAPSHOT.judgements)
+    assert told.findings == finding_rows(SNAPSHOT)
+    assert told.judgements == tuple(judgement_row(at) for at in SNAPSHOT.judgements)
 
 
 def test_an_answer_of_something_else_is_none():
@@ -141,7 +143,15 @@ def test_an_answer_of_something_else_is_none():
     assert read(b'{"at": 1}') is None
     assert read(b'{"at": "\xff"}') is None
     assert read(b'{"at": ' + b"[" * 100_000) is None
-    assert read(findings(SNAPSHOT).replace(b"mm2_silent_stall", b"unheard_of")) is None
+
+
+@pytest.mark.parametrize("known", ["mm2_silent_stall", "critical", "silent", "flow"])
+def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
+    body = findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
+    told = read(body)
+    assert told is not None
+    assert len(told.findings) == len(SNAPSHOT.findings)
+    assert b"unheard_of" in msgspec.json.encode(told)
 
 
 def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():
@@ -163,4 +173,4 @@ def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_the
     ]
     told = read(body)
     assert told is not None
-    assert told.found() == (cause,)
+    assert told.findings[0] == finding_row(cause)
