@@ -84,8 +84,6 @@ NOT_CLEAN: frozenset[str] = frozenset(
         "exporter/history/pipeline/records.py",
         "exporter/history/queries/stories.py",
         "exporter/ingest/discover.py",
-        "exporter/judge/rules_connect.py",
-        "exporter/judge/rules_failures.py",
         "exporter/judge/rules_offsets.py",
         "exporter/remedy/agent.py",
         "exporter/remedy/backups.py",
