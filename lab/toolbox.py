@@ -141,7 +141,13 @@ class Toolbox:
         return Child(name, (*BESIDE, "COLUMNS=400", *command), directory=self.directory)
 
     def open_plans(self, connector: str | None = None) -> list[dict[str, Any]]:
-        """Plans that have not ended, of one connector or of all."""
+        """Plans that have not ended, of one connector or of all.
+
+        Before the first change there is no folder of plans, which `plan list` does not take for
+        an empty one.
+        """
+        if not self.state.exists():
+            return []
         told = self.run("plan", "list", "--json", "--config", str(self.config), status=None)
         # What is left open by a process that is gone makes the exit status another one.
         if told.status not in (OK, OPEN):
