@@ -38,7 +38,7 @@ def board() -> Json:
     """The whole file."""
     return dashboard(
         "connector",
-        "One connector: its verdict, its source offsets, its tasks, its lag, and its remedies.",
+        "One connector: its verdict, its source offsets, its tasks, its lag, and its remediation.",
         scope=HERE,
         rows={
             "Now": _numbers(),
@@ -89,7 +89,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Left to commit",
-            "Records that the sink has not committed. A partition whose log end was not told is "
+            "Records that the sink has not committed. A partition whose log end is unknown is "
             f"not in it. {NO_SINK}",
             total(HERE.of(m.SINK_LAG)),
             bad={thresholds.SINK_LAG_RECORDS: "orange"},
@@ -110,7 +110,7 @@ def _states() -> list[Panel]:
         ),
         states(
             "State over time",
-            "Failed and running in turns: somebody or something restarts it. Look for who, and "
+            "Failed and running in turns: an operator or a script restarts it. Find it, and "
             "stop that first.",
             greatest(HERE.of(m.CONNECTOR_STATE), "state"),
             "{{state}}",
@@ -172,7 +172,7 @@ def _sources() -> list[Panel]:
         lines(
             "Rewinds and resets",
             "Commits that moved a position back, and tombstones that removed it: records are read "
-            f"again. Nobody meant to: stop it before you restore. {NO_SOURCE}",
+            f"again. If no one altered them: stop it before you restore. {NO_SOURCE}",
             [
                 Query(HERE.increase(m.REWINDS, *PARTITION), f"{partition} rewound"),
                 Query(HERE.increase(m.RESETS, *PARTITION), f"{partition} reset"),
@@ -267,8 +267,8 @@ def _remedies() -> list[Panel]:
             bad=thresholds.REMEDIATION_HOLD_SECONDS,
         ),
         lines(
-            "Guards that stand against a remedy",
-            f"How often each began to. {EXPLAIN}",
+            "Guards that deny remediation",
+            f"How often each began to deny. {EXPLAIN}",
             [
                 Query(
                     HERE.increase(remedy.REMEDIATION_BLOCKED, "action", "guard"),

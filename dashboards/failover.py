@@ -159,7 +159,7 @@ def _basis() -> list[Panel]:
     return [
         lines(
             "Age of the newest heartbeat",
-            "MirrorMaker's own pulse through the flow. Old: ask whether the flow is alive before "
+            "MirrorMaker's own heartbeat through the flow. Old: check that the flow works before "
             "you trust anything above.",
             [Query(HERE.age(mm2.HEARTBEAT_AT, *FLOW), FLOWS)],
             unit="s",
@@ -189,7 +189,7 @@ def _basis() -> list[Panel]:
         ),
         table(
             "Flows",
-            "Each direction with the age of what readiness is told from. Begin with the oldest.",
+            "Each direction with the age of the inputs of readiness. Begin with the oldest.",
             [
                 Column("heartbeat's age", HERE.age(mm2.HEARTBEAT_AT, *FLOW), "s"),
                 Column("sync's age", HERE.age(mm2.SYNC_AT, *FLOW), "s"),

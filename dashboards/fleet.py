@@ -71,8 +71,8 @@ def _numbers() -> list[Panel]:
     return [
         stat(
             "Critical findings",
-            "Somebody has to act now. The table below names them; `offsetwatch status` says which "
-            "connector each is of.",
+            "Act now. The table below names them; `offsetwatch status` says which connector each "
+            "is of.",
             found(HERE, severity="critical"),
             bad=RED,
         ),
@@ -106,7 +106,7 @@ def _numbers() -> list[Panel]:
         stat(
             "Inputs down",
             "Topics, Connect clusters and Kafka clusters that cannot be read. What depends on them "
-            "is missing from this board: mend them first (board Health).",
+            "is missing from this board: fix them first (board Health).",
             zeros(HERE.of(m.INPUT_UP)),
             bad=RED,
         ),
@@ -143,7 +143,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Plans that wait",
-            "Remedies that wait for a person: `offsetwatch plan list`. A parked one holds its "
+            "Plans that wait for an operator: `offsetwatch plan list`. A parked one holds its "
             "connector.",
             waiting,
             bad=ORANGE,
@@ -274,8 +274,8 @@ def _states() -> list[Panel]:
         ),
         lines(
             "Findings by severity",
-            "When trouble began, and whether it ends. A gap is a time without findings, or one in "
-            "which nobody looked.",
+            "When problems began, and whether they end. A gap is a time without findings, or "
+            "without a running daemon.",
             [Query(total(HERE.of(m.FINDINGS), "severity"), "{{severity}}")],
             stacked=True,
             colours=SEVERITIES,
@@ -335,7 +335,7 @@ def _replication() -> list[Panel]:
         ),
         lines(
             "Least time to retention",
-            "Time until the upstream log start reaches a position, at the pace of both. Shorter "
+            "Time until the upstream log start reaches a position, at the rate of both. Shorter "
             "than the repair takes: raise retention upstream first. No line while it does not come "
             "closer.",
             [Query(least(HERE.of(mm2.HEADROOM_SECONDS), *MIRROR), legend)],
@@ -391,7 +391,7 @@ def _sinks() -> list[Panel]:
         lines(
             "Sink lag",
             "Log end minus the committed offset of the sink connector's consumer group. A "
-            "partition whose log end was not told is not in it.",
+            "partition whose log end is unknown is not in it.",
             [Query(total(HERE.of(m.SINK_LAG), *CONNECTOR), legend)],
             link=ONE_CONNECTOR,
         ),

@@ -81,7 +81,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Time to retention",
-            "The least time until the upstream log start reaches a position, at the pace of both. "
+            "The least time until the upstream log start reaches a position, at the rate of both. "
             "Short: raise retention upstream now, then look for the cause. Unknown while it does "
             "not come closer.",
             least(HERE.of(mm2.HEADROOM_SECONDS)),
@@ -97,7 +97,7 @@ def _numbers() -> list[Panel]:
         stat(
             "Beyond the log end",
             "Partitions whose position lies past the upstream log end: the topic was re-created or "
-            "cut, or the offset altered by hand. Stop the connector before you mend it.",
+            "cut, or the offset altered by hand. Stop the connector before you fix it.",
             above(HERE.of(mm2.AHEAD)),
             bad={1: "red"},
         ),
@@ -156,7 +156,7 @@ def _retention() -> list[Panel]:
         ),
         lines(
             "Time to the log start",
-            "The same as time, at the pace of both. Shorter than the repair takes: raise retention "
+            "The same as time, at the rate of both. Shorter than the repair takes: raise retention "
             f"upstream first. {ONE_BY_ONE}",
             [Query(least(HERE.of(mm2.HEADROOM_SECONDS), *OF_TOPIC), LEGEND)],
             unit="s",
@@ -168,8 +168,8 @@ def _retention() -> list[Panel]:
             [Query(HERE.increase(mm2.LOST, *OF_TOPIC, "cause"), f"{LEGEND} {{{{cause}}}}")],
         ),
         lines(
-            "Topics made anew",
-            "The upstream topic was seen to be another one of its name. What follows may be "
+            "Recreated topics",
+            "The upstream topic was deleted and created again. What follows may be "
             "skipped or copied twice: stop the connector and reset that topic's offsets.",
             [Query(HERE.increase(mm2.RECREATIONS, *OF_TOPIC), LEGEND)],
         ),
@@ -220,7 +220,7 @@ def _positions() -> list[Panel]:
         ),
         lines(
             "Age of the newest heartbeat",
-            "MirrorMaker's own pulse through this flow. Old while data flows: the heartbeat "
+            "MirrorMaker's own heartbeat through this flow. Old while data flows: the heartbeat "
             "connector; old with everything else: the target, or the workers.",
             [Query(HERE.age(mm2.HEARTBEAT_AT, *DIRECTION), "{{source}} -> {{target}}")],
             unit="s",

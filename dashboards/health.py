@@ -29,7 +29,7 @@ def board() -> Json:
         rows={
             "Now": [*_numbers(), *_lists()],
             "Inputs": _inputs(),
-            "What is not said, and what is told": _output(),
+            "Series left out, and notifications": _output(),
             "Processes": _processes(),
             "History pipeline": _history(),
         },
@@ -86,7 +86,7 @@ def _numbers() -> list[Panel]:
         stat(
             "Topics with a problem",
             "Internal topics that will cost offsets, or money, later. The table below names them; "
-            "`offsetwatch doctor` says how to mend each.",
+            "`offsetwatch doctor` says how to fix each.",
             f"count({greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')}) or "
             f"0 * count({HERE.of(m.BUILD_INFO)})",
             bad={1: "orange"},
@@ -107,8 +107,8 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Baselines not used",
-            "What history has learned to be usual is damaged or too old: verdicts go by fixed "
-            "rules alone. `offsetwatch history baselines` makes it anew.",
+            "The baselines from the history are damaged or too old: verdicts use fixed rules "
+            "alone. `offsetwatch history baselines` learns them again.",
             zeros(HERE.of(m.HISTORY_BASELINES)),
             bad={1: "orange"},
         ),
@@ -145,7 +145,7 @@ def _lists() -> list[Panel]:
         ),
         table(
             "Internal topics with a problem",
-            "not_compacted and shared lose offsets: mend those today. Empty is good.",
+            "not_compacted and shared lose offsets: fix those today. Empty is good.",
             [Column("", problem)],
             labels=("kafka", "topic", "problem"),
             width=6,
@@ -179,7 +179,7 @@ def _inputs() -> list[Panel]:
         lines(
             "Records read",
             "Records of internal topics read a second, after the tails caught up. Undecodable "
-            "ones: somebody else writes there; `offsetwatch decode` shows them.",
+            "ones: another client writes there; `offsetwatch decode` shows them.",
             [Query(HERE.rate(m.TAIL_RECORDS, *TAIL, "record"), f"{ONE_TAIL} {{{{record}}}}")],
             unit="cps",
         ),
@@ -199,7 +199,7 @@ def _inputs() -> list[Panel]:
         ),
         lines(
             "Such reads that were not made",
-            "denied: lag in seconds is told by log ends alone (docs/acls.md); budget: raise "
+            "denied: lag in seconds comes from log ends alone (docs/acls.md); budget: raise "
             "`probes`; timeout: see the upstream brokers.",
             [Query(HERE.rate(mm2.PROBE_SKIPPED, "reason"), "{{reason}}")],
             unit="cps",

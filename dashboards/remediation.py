@@ -72,7 +72,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Proposed",
-            "Plans that wait for an approval; they lapse an hour after they were made. "
+            "Plans that wait for an approval; they expire an hour after they were made. "
             "`offsetwatch plan show ID`, then approve or reject.",
             plans("proposed"),
             bad={1: "orange"},
@@ -118,8 +118,8 @@ def _held() -> list[Panel]:
     return [
         table(
             "Held stopped",
-            "Connectors that remediation holds stopped, and for how long. Nobody else should "
-            "resume them: their plan would be taken for somebody else's.",
+            "Connectors that remediation holds stopped, and for how long. Do not resume them by "
+            "hand: their plan would take that for another client's change.",
             [Column("held for", HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "s")],
             labels=CONNECTOR,
             links=(CELL_CONNECTOR,),
@@ -144,7 +144,7 @@ def _held() -> list[Panel]:
 def _plans() -> list[Panel]:
     return [
         lines(
-            "Incidents that may want a remedy",
+            "Incidents for remediation",
             "Findings of the kinds that it looks into by itself, by Connect cluster (without those "
             "for which configuration wants a stop). Findings and no plan: see below which guard "
             "refuses.",
@@ -158,8 +158,8 @@ def _plans() -> list[Panel]:
         ),
         lines(
             "Plans",
-            "How many stand how. Proposed ones that pile up: nobody approves, or everything fails "
-            "at once.",
+            "Plans by status. Proposed ones that pile up: they are not approved, or everything "
+            "fails at once.",
             [Query(total(HERE.of(remedy.REMEDIATION_PLANS), "state"), "{{state}}")],
             stacked=True,
         ),
@@ -177,7 +177,7 @@ def _plans() -> list[Panel]:
         ),
         states(
             "Mode over time",
-            "When somebody changed how far it goes. The journal says who, and why.",
+            "When an operator changed the mode. The journal says who, and why.",
             greatest(HERE.of(remedy.REMEDIATION_MODE), "mode"),
             "{{mode}}",
             MODES,
@@ -190,13 +190,13 @@ def _guards() -> list[Panel]:
     return [
         lines(
             "Refusals by guard",
-            "How often each guard began to stand against an action. `offsetwatch explain` says "
-            "why; docs/guards.md has every guard's law.",
+            "How often each guard began to deny an action. `offsetwatch explain` says why; "
+            "docs/guards.md has every guard's rule.",
             [Query(HERE.increase(blocked, "guard"), "{{guard}}")],
         ),
         lines(
             "Refusals by connector",
-            "Whose remedies are held back, and by what.",
+            "Connectors for which an action is denied, and by what.",
             [
                 Query(
                     HERE.increase(blocked, *CONNECTOR, "action", "guard"),
@@ -225,13 +225,13 @@ def _asked() -> list[Panel]:
         lines(
             "Alerts received",
             "Alerts that reached the control listener, by what became of them. Unauthorised or "
-            "malformed: mend Alertmanager's receiver.",
+            "malformed: correct Alertmanager's receiver.",
             [Query(HERE.increase(m.HOOKS_RECEIVED, "reason"), "{{reason}}")],
         ),
         lines(
             "Other requests that were refused",
             "Approvals and other requests to the control listener, by reason. Unauthorised and "
-            "throttled: somebody tries tokens, or has a wrong one.",
+            "throttled: a client guesses tokens, or has a wrong one.",
             [Query(HERE.increase(m.CONTROL_REFUSED, "reason"), "{{reason}}")],
         ),
     ]

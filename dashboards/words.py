@@ -44,7 +44,7 @@ STATES: Final = {
 SEVERITIES: Final = {"critical": "red", "warning": "orange", "info": "blue"}
 MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
 UNWELL: Final = "slow|stalled|silent|rewound|failed"
-EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the law and the evidence."
+EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the rule and the evidence."
 EMPTY_IS_GOOD: Final = "Empty is good, as long as no input is down."
 SAWTOOTH: Final = (
     "Positions move once per flush, so between two flushes it rises with the traffic: read the low "

@@ -24,7 +24,7 @@ FILLED_S_MAX = 300.0
 # What this lab has nothing of, and why: board, panel and query.
 EMPTY = {
     "nothing is wrong": {
-        "connector: Guards that stand against a remedy A",
+        "connector: Guards that deny remediation A",
         "connector: Held stopped by remediation A",
         "failover: Partitions that would lose records A",
         "fleet: Findings A",
@@ -41,7 +41,7 @@ EMPTY = {
         "remediation: Alerts received A",
         "remediation: Held stopped A",
         "remediation: Held stopped for A",
-        "remediation: Incidents that may want a remedy A",
+        "remediation: Incidents for remediation A",
         "remediation: Kill switch / pause / breakers / journal A",
         "remediation: Other requests that were refused A",
         "remediation: Plans that ended A",
