@@ -110,8 +110,8 @@ def check(config_path: Path) -> None:
 @output_options
 @watch_options
 def status(*, output_format: OutputFormat, **how: Any) -> None:
-    """Print findings, connectors, flows and sinks, as the daemon has them, or of one look where
-    none answers. What could not be read is named. Exit code 1 if something is wrong or was not
+    """Print findings, connectors, flows and sinks, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong or was not
     read, 7 if nothing could be read.
     """
     run = runner_of(how, output_format)
@@ -143,8 +143,8 @@ def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) ->
 def explain_connector(
     connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
 ) -> None:
-    """Print all that is known of one connector, as the daemon has it, or of one look where none
-    answers. What could not be read of it is named. Exit code 1 if something is wrong with it or
+    """Print everything known about one connector, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong with it or
     was not read, 7 if nothing could be read.
     """
     run = runner_of(how, output_format)

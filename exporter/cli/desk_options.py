@@ -105,10 +105,10 @@ def _line(_context: click.Context, parameter: click.Parameter, value: str | None
 
 
 because_option = click.option(
-    "--because", required=True, callback=_line, help="Why, for whoever reads the journal later."
+    "--because", required=True, callback=_line, help="The reason, for later readers of the journal."
 )
 because_if_option = click.option(
-    "--because", callback=_line, help="Why, for whoever reads the journal later."
+    "--because", callback=_line, help="The reason, for later readers of the journal."
 )
 
 

@@ -100,8 +100,8 @@ def history_as_of(**asked: Any) -> None:
 @click.option("--until", help="Likewise; now unless said.")
 @output_options
 def history_timeline(**asked: Any) -> None:
-    """Print what happened to a connector, as far as the tables know: how its offsets moved
-    otherwise than on, and what remedies came to. Exit code 1 if nothing is known of it.
+    """Print what happened to a connector, as far as the tables know: requests, states, rewinds,
+    pauses and the results of remediation. Exit code 1 if nothing is known of it.
     """
     from exporter.cli.queries import timeline  # noqa: PLC0415
 

@@ -269,7 +269,7 @@ change_timeout_option = timeout_option("3m")
 allow_new_option = click.option(
     "--allow-new",
     is_flag=True,
-    help="Accept source partitions that were never there, and offsets that nobody here can check.",
+    help="Accept source partitions that were never there, and offsets that cannot be checked.",
 )
 
 

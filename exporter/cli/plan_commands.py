@@ -73,7 +73,7 @@ def plan() -> None:
 @desk_options
 @output_options
 def plan_list(*, output_format: OutputFormat, **where: Any) -> None:
-    """List all plans. Exit code 5 if one is open that nobody works on."""
+    """List all plans. Exit code 5 if one is open that no process works on."""
     from exporter.cli import plans  # noqa: PLC0415
 
     sys.exit(plans.list_plans(access(**where), output_format=output_format))
@@ -84,8 +84,8 @@ def plan_list(*, output_format: OutputFormat, **where: Any) -> None:
 @desk_options
 @output_options
 def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> None:
-    """Print a plan, what the guards say of it, its journal, and what to do about it. Exit code 5 if
-    it is open and nobody works on it.
+    """Print a plan, the answers of its guards, its journal, and what to do about it. Exit code 5 if
+    it is open and no process works on it.
     """
     from exporter.cli import plans  # noqa: PLC0415
 
@@ -109,8 +109,8 @@ def plan_create(
     backup: Path | None,
     **more: Any,
 ) -> None:
-    """Have a plan made, for somebody else to approve; with --dry-run only show it, and end with 3
-    if a guard would not let it begin.
+    """Make a plan for another operator to approve; with --dry-run only show it, and exit with 3
+    if a guard denies its start.
 
     `skip` skips the one record between the offset that is committed and the one that is given: of a
     sink that is the offset after the record, of MirrorMaker 2 the record's own.
@@ -134,8 +134,8 @@ def plan_create(
 def plan_approve(
     plan_id: str, *, sha256: str | None, because: str | None, yes: bool, no_wait: bool, **where: Any
 ) -> None:
-    """Let the daemon carry out exactly this plan, and follow it until it is over. Nobody approves
-    what they have asked for themselves.
+    """Let the daemon carry out exactly this plan, and follow it until it is over. A plan needs the
+    approval of another operator than its author.
     """
     from exporter.cli import deciding  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def plan_approve(
 @because_option
 @desk_options
 def plan_reject(plan_id: str, *, because: str, **where: Any) -> None:
-    """Say that nobody is to carry it out. Before it has begun."""
+    """Reject a plan that has not begun."""
     from exporter.cli import deciding  # noqa: PLC0415
 
     sys.exit(deciding.reject(access(**where), plan_id, because=because))

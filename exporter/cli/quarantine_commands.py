@@ -65,8 +65,8 @@ def quarantine_get(
     raw: bool,
     output_format: OutputFormat,
 ) -> None:
-    """Print what is told of a copy. ID is as much of an id as no other has. What the record holds
-    is printed only with --raw, or written with --output.
+    """Print the facts about a copy. ID is a unique prefix of its id. The record's content is
+    printed only with --raw, or written with --output.
     """
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 

@@ -28,8 +28,8 @@ from exporter.cli.output import OutputFormat
 @click.option("--connector", default="", help="If the backup is not of one connector alone.")
 @plan_options
 def restore(*, backup: Path, connector: str, **more: Any) -> None:
-    """Have a plan made that gives a connector the offsets of a backup again, for somebody else to
-    approve. A file of anybody else is for offsets import.
+    """Make a plan that restores a connector's offsets from a backup, for another operator to
+    approve. For a file from elsewhere use offsets import.
     """
     sys.exit(wish("restore", connector, more, backup=backup))
 
@@ -42,8 +42,8 @@ def restore(*, backup: Path, connector: str, **more: Any) -> None:
 def mode(
     *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
 ) -> None:
-    """Print how far remedies go by themselves, or lower or raise that until further notice: never
-    above what the configuration says.
+    """Print the mode of remediation, or lower or raise it until further notice: never above the
+    configured mode.
     """
     from exporter.cli import switching  # noqa: PLC0415
     from exporter.remedy.model.desk import Mode  # noqa: PLC0415
@@ -54,20 +54,22 @@ def mode(
     if wanted is None:
         sys.exit(switching.show_mode(at, output_format=output_format))
     if because is None:
-        raise click.UsageError("say --because: a mode that nobody can explain is left on for ever")
+        raise click.UsageError(
+            "say --because: the journal needs a reason for every change of the mode"
+        )
     sys.exit(switching.set_mode(at, Mode(wanted), because=because))
 
 
 @click.command()
 @click.option("--for", "span_s", type=DurationType(), help="So long: 30m, 2h, 1d.")
 @click.option("--until", help="Until then: ISO 8601 with a zone, or Unix seconds.")
-@click.option("--indefinitely", is_flag=True, help="Until somebody says unpause.")
+@click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
 @because_option
 @desk_options
 def pause(
     *, span_s: float | None, until: str | None, indefinitely: bool, because: str, **where: Any
 ) -> None:
-    """Begin no remedy; what has begun comes to a safe end."""
+    """Begin no new plan of remediation; a running plan ends safely."""
     from exporter.cli import switching  # noqa: PLC0415
 
     if (span_s is not None) + (until is not None) + indefinitely != 1:
@@ -105,7 +107,7 @@ def breaker_list(*, output_format: OutputFormat, **where: Any) -> None:
 @because_option
 @desk_options
 def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
-    """Close a breaker, as `breaker list` names it: you have looked, and it is mended."""
+    """Close a breaker, as `breaker list` names it, after its cause is fixed."""
     from exporter.cli import switching  # noqa: PLC0415
 
     sys.exit(switching.ack_breaker(access(**where), scope, because=because))

@@ -28,14 +28,14 @@ class ControlTls(Section):
 
 
 class Principal(Section):
-    """Somebody who may ask."""
+    """A client that may send requests."""
 
     name: Name
-    """As it stands in plans and in the journal; whoever proposes a plan under it cannot approve
-    that."""
+    """The name in plans and in the journal. A plan cannot be approved under the name that proposed
+    it."""
     role: Literal["viewer", "proposer", "approver", "operator", "hook"]
     """viewer reads; proposer also proposes plans; approver also approves and rejects them; operator
-    also aborts, resolves, pauses, sets the mode and closes breakers. hook hands in alerts and
+    also aborts, resolves, pauses, sets the mode and closes breakers. hook forwards alerts and
     nothing else."""
     connect: list[Name] | None = Field(default=None, min_length=1)
     """Only connectors of these entries under connect. Without it: of all."""
@@ -45,7 +45,7 @@ class Principal(Section):
 
 
 class Token(Principal):
-    """Somebody known by a bearer token."""
+    """A client that authenticates with a bearer token."""
 
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, repr=False
@@ -53,15 +53,15 @@ class Token(Principal):
     """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is nowhere
     here. It must be a random one: openssl rand -hex 32."""
     token_file: TokenFile | None = None
-    """Instead: a file with the token, of at least 32 characters, that nobody else may read (mode
-    0600); read again when it changes. A second line may have another one, while they are
-    exchanged."""
+    """Instead: a file with the token, of at least 32 characters, readable only by its owner (mode
+    0600). It is read again when it changes. A second line may have another token during a
+    rotation."""
     expires: Moment | None = None
     """From then on it is refused; as 2030-01-31T00:00:00Z."""
 
 
 class Client(Principal):
-    """Somebody known by a certificate of client_ca_file."""
+    """A client that authenticates with a certificate of client_ca_file."""
 
     san: Annotated[str, StringConstraints(pattern=r"^(dns|uri|email|ip):[\x21-\x7e]{1,500}$")]
     """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
@@ -69,11 +69,11 @@ class Client(Principal):
 
 
 class User(Principal):
-    """Somebody known by a password."""
+    """A client that authenticates with a password."""
 
     user: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    """As it stands under basic_auth_users in web_config_file. Who has a password there and is not
-    named here is nobody to this listener."""
+    """The name under basic_auth_users in web_config_file. This listener refuses a user that has a
+    password there and no entry here."""
 
 
 class Control(Section):

@@ -35,7 +35,7 @@ def control_checks(document: dict[str, Any], folder: Path) -> Iterator[str]:
     clients = tuple(mappings(control.get("clients"), "control.clients"))
     users = tuple(mappings(control.get("users"), "control.users"))
     if not tokens and not clients and not users:
-        yield "control: give tokens, clients or users, or nobody can ask for anything"
+        yield "control: without tokens, clients or users no request is accepted"
     if users and not web:
         yield "control.users: control.web_config_file is required, as passwords stand there"
     if web and control.get("tls") is not None:

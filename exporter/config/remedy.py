@@ -39,8 +39,8 @@ class Auto(Section):
     """What may be done by itself. Each only after it was once approved by a person for the
     connector and was a success."""
     unmanaged: bool = False
-    """Nobody else sets these connectors back: no operator but one that `strimzi` names, no GitOps.
-    That cannot be seen from here, so nothing is done by itself until somebody says so."""
+    """No operator but one that `strimzi` names, and no GitOps tool, reverts these connectors. The
+    daemon cannot detect that; without true it needs an approval."""
     i_understand: bool = False
     """Every connector of the cluster may be meant."""
 
@@ -53,7 +53,7 @@ class Repeat(Section):
     span_s: Duration = Field(default=600.0, ge=0.0)
     """Between the first and the last: what passes by itself has passed by then."""
     restarts: int = Field(default=2, ge=0)
-    """In between, by whomever: a restart is the remedy for everything that is not poison."""
+    """Restarts in between, by any client: a restart fixes everything that is not poison."""
 
 
 class Budgets(Section):
@@ -79,7 +79,7 @@ class Blast(Section):
     per_connect: int = Field(default=1, ge=1)
     """In one Connect cluster: a stop and a resume each cost it a rebalance."""
     total: int = Field(default=3, ge=1)
-    """In all of them: more is not the kind of trouble that remedies are for."""
+    """In all Connect clusters: a failure of more is not for remediation."""
 
 
 class Window(Section):
@@ -138,8 +138,8 @@ class KafkaJournal(Section):
     min_insync_replicas: int = Field(default=2, ge=1)
     """A topic that asks for fewer is refused: a record must not be lost with one broker."""
     name: str | None = Field(default=None, min_length=1, max_length=200)
-    """What others are told of this replica when it leads, best the address of its control listener;
-    the host's name if nothing is said."""
+    """The name of this replica that the others report while it leads, best the address of its
+    control listener. Default: the host's name."""
     session_timeout_s: Duration = Field(default=10.0, ge=0.5, le=300.0)
     """A leader that gives no sign of life for so long is followed by another one. The brokers set
     bounds of their own (group.min.session.timeout.ms, 6 s by default)."""
@@ -149,8 +149,8 @@ class Remedy(Section):
     """What may be done about what is found, and by whom it has to be approved."""
 
     mode: Literal["observe", "propose", "auto"] = "observe"
-    """observe says what would be done, propose waits for somebody to approve it, auto does it
-    where auto allows that and proposes everywhere else."""
+    """observe reports what would be done, propose waits for an approval, auto acts without one
+    where auto allows it and proposes everywhere else."""
     second_person: bool = True
     """Who has a plan made does not approve it. false: may approve it as well, where one operator is
     on call alone; every plan shows it."""
@@ -170,7 +170,7 @@ class Remedy(Section):
     start_grace_s: Duration = Field(default=600.0, ge=0.0)
     """After a start nothing is planned for so long: what looks new then is only new to us."""
     cool_down_s: Duration = Field(default=900.0, ge=0.0)
-    """How long a connector is left alone after a remedy has ended."""
+    """How long nothing is done with a connector after a plan for it has ended."""
     budgets: Budgets = Budgets()
     """Of skipped records."""
     blast: Blast = Blast()
@@ -189,5 +189,4 @@ class Remedy(Section):
     kill_switch: str = Field(default="/run/offsetwatch/STOP", min_length=1)
     """While this file is there, nothing is begun and nothing is altered."""
     stop_on: list[Harmful] = Field(default_factory=lambda: list(_HARMFUL))
-    """Findings for which stopping the connector is a remedy: each minute that it goes on does
-    harm."""
+    """Findings for which the connector is stopped: each further minute does harm."""

@@ -125,7 +125,7 @@ class Strimzi(Section):
     name: Name
     """Of the KafkaConnect or the KafkaMirrorMaker2."""
     kubeconfig_file: File | None = None
-    """How to reach the API server. Without it as a pod is told, or as kubectl finds it."""
+    """How to reach the API server. Without it: the pod's service account, or kubectl's files."""
 
 
 class Connect(Section):
@@ -152,13 +152,13 @@ class Connect(Section):
     config_topic: Topic | None = None
     """Read where there is no url: connectors and their configurations."""
     status_topic: Topic | None = None
-    """States of connectors and tasks where there is no url. With one, it tells the changes that a
-    poll misses, and is found by itself where it is called after the offsets topic."""
+    """States of connectors and tasks where there is no url. With one, it has the changes that a
+    poll misses. It is discovered if it is named like the offsets topic."""
     worker_properties_file: WorkerFile | None = None
     """What its workers are started with, all alike, or a copy of it: their converters, and what
     they give to consumers and producers, hold for connectors that say nothing of their own. Without
-    it these are unknown, and no record is decoded for such a connector. Read again at each look;
-    nothing else of it is kept."""
+    it these are unknown, and no record is decoded for such a connector. Read again at each poll;
+    nothing else of it is retained."""
     worker_logs: list[LogFile] = Field(default_factory=list)
     """Logs of its workers that are files on this machine, relative to this file:
     they name the records that fail, of sinks with errors.log.enable and
@@ -173,7 +173,7 @@ class Connect(Section):
     granularity: Literal["partition", "topic"] = "partition"
     """Series for each partition, or one for each topic."""
     poll: Poll = Poll()
-    """Rhythm of the requests."""
+    """Intervals of the requests."""
 
     @property
     def home(self) -> str:
@@ -238,12 +238,13 @@ class Judge(Section):
     """Verdicts on progress, and findings."""
 
     interval_s: Duration = Field(default=60.0, ge=1.0)
-    """THE rhythm: three of these without progress, while work waits, are a stall. Not less than the
-    workers' offset.flush.interval.ms, whose default this is: between two flushes nothing moves."""
+    """The base interval: three of these without progress, while work waits, are a stall. Not less
+    than the workers' offset.flush.interval.ms, whose default it is: between two flushes no position
+    advances."""
 
 
 class Probes(Section):
-    """Reads of single upstream records: they tell how old the oldest unreplicated one is."""
+    """Reads of single upstream records, for the age of the oldest unreplicated one."""
 
     enabled: bool = True
     """They need the permission to read the upstream topics. Without them log ends alone tell it."""
@@ -301,14 +302,14 @@ class Webhook(Section):
 
 
 class Notify(Section):
-    """Who is told of findings. Nobody, unless somebody is named."""
+    """Receivers of findings. Without one, nothing is sent."""
 
     alertmanagers: list[Alertmanager] = Field(default_factory=list)
     """Each on its own: what one does not take is kept for it."""
     webhooks: list[Webhook] = Field(default_factory=list)
     """Each on its own as well."""
     severity: Literal["info", "warning", "critical"] = "warning"
-    """What matters less is shown and not told."""
+    """Findings of a lower severity are shown and not sent."""
     runbooks_url: Url | None = None
     """Where the folder alerts/runbooks is published: every finding then names its runbook there, as
     runbook_url, in the API, on the status page and in notifications. None: it names none."""
@@ -316,14 +317,14 @@ class Notify(Section):
     """Where people reach the status page: alerts link there (generatorURL, and externalURL of a
     webhook in Alertmanager's format). None: they do not."""
     resend_s: Duration = Field(default=60.0, ge=1.0)
-    """How often an Alertmanager is told that an alert still stands: it keeps none over its own
-    restart."""
+    """How often an alert that still fires is sent to an Alertmanager again: it keeps none over its
+    own restart."""
     lasts_s: Duration = Field(default=3600.0, ge=60.0)
     """How long an alert stands in an Alertmanager that hears no more of it: while this daemon is
     away for less, nothing is taken for resolved."""
     changes_s: Duration = Field(default=3600.0, ge=1.0)
-    """How often a webhook is told at most that a finding has changed. A severity that rises is told
-    at once."""
+    """The shortest time between two messages to a webhook that a finding has changed. A severity
+    that rises is sent at once."""
     timeout_s: Duration = Field(default=10.0, ge=0.5)
     """One delivery to one receiver, from the connection to the answer."""
 
@@ -342,12 +343,12 @@ class Config(Section):
     """Where metrics, the status page and the JSON API are served."""
     web_config_file: File | None = None
     """TLS, passwords and headers of `listen`, in the shape that Prometheus and its exporters share;
-    read again when it changes. Without it: plain HTTP for whoever can reach it. See
-    docs/web-config.md."""
+    read again when it changes. Without it: plain HTTP for every client that can
+    reach it. See docs/web-config.md."""
     own_access: OwnAccess | None = None
     """None: nothing is shown, which is enough where web_config_file asks for nothing."""
     control: Control | None = None
-    """Where alerts and people may ask for repairs; without this section nobody can over HTTP."""
+    """The listener for alerts, plans and approvals. Without this section there is none."""
     tick_s: Duration = Field(default=1.0, ge=0.05)
     """How often everything is judged and published: the most that the edge adds to a commit's age.
     While commits come in, positions are shown up to four times as often."""
@@ -362,7 +363,7 @@ class Config(Section):
     judge: Judge = Judge()
     """How soon a stall is one."""
     probes: Probes = Probes()
-    """How the age of lag is told."""
+    """How the age of lag is measured."""
     notify: Notify = Notify()
     """Findings to people."""
     history: History = History()

@@ -45,7 +45,7 @@ def _control(control: dict[Any, Any], found: Web, path: str) -> Iterator[str]:
     if tls is None and isinstance(listen, str) and not is_loopback(listen):
         yield f"{path}: tls_server_config is required to listen on anything but loopback"
     if control.get("clients") and not (tls is not None and tls.verifies):
-        yield f"{path}: verifies no certificates, so nobody under control.clients can be known"
+        yield f"{path}: verifies no certificates, so control.clients cannot authenticate"
     for at, user in mappings(control.get("users"), "control.users"):
         name = user.get("user")
         if isinstance(name, str) and name not in found.basic_auth_users:

@@ -17,25 +17,24 @@ from exporter.remedy.policies import policy_of
 _HEAD: Final = """\
 # Guards
 
-Before a connector is touched because of a finding, everything below is asked. A guard passes,
-denies, or does not know, and what is not known is a no. Every refusal is written to the journal,
-with the guards that spoke against it.
+Guards are rules that are evaluated before a connector is changed because of a finding. A guard
+passes, denies, or does not know; a guard that does not know denies. The journal records every
+refusal with the guards that denied.
 
-A guard is asked before a plan is made (*plan*), before its first step (*admit*), and while the
-connector stands still, before its offset is set (*alter*). What they say before the first step
-counts for a minute, and only as long as nobody has set the mode, held everything, or begun with
-another plan meanwhile: else they are asked once more. Those that hold back
+Guards are evaluated before a plan is made (*plan*), before its first step (*admit*), and while the
+connector is stopped, before its offset is set (*alter*). Their answers before the first step are
+valid for a minute. A change of the mode, a pause, or the start of another plan invalidates them.
+Guards that hold back
 
-- **everyone** are asked whoever wants it, a person with a plan of his own too;
-- **detected** plans are not asked of a person's own plan, which rests on his own evidence;
-- **automatic** plans are asked only where nobody approves. Where no other guard speaks against a
-  plan it is proposed.
+- **everyone** apply to every plan, an operator's own too;
+- **detected** plans do not apply to an operator's own plan, whose evidence is the operator's;
+- **automatic** plans apply only to plans without approval. If only these deny, the plan is
+  proposed.
 
-Numbers up to 50 are those of the design; one that is missing is elsewhere: see below the table.
-What a guard is measured by is shown as it is without configuration; what can be configured is in
-`config-reference.yaml` under `remedy:`.
+Numbers up to 50 are those of the design; a missing one is listed below the table. The table has
+each guard's default threshold. `config-reference.yaml` has under `remedy:` what can be configured.
 
-| | guard | law | measured by | asked before | of | holds back |
+| | guard | rule | threshold | evaluated before | of | holds back |
 |---|---|---|---|---|---|---|
 """
 

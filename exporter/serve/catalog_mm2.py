@@ -89,7 +89,7 @@ MM2: tuple[Spec, ...] = (
     HEADROOM_SECONDS := gauge(
         "mm2_retention_headroom_seconds",
         MIRROR_PARTITION,
-        "Time until the upstream log start reaches the replicated offset, at the pace of both over "
+        "Time until the upstream log start reaches the replicated offset, at the rate of both over "
         "the last minutes. Absent while it does not come closer.",
     ),
     LOST := counter(
@@ -97,7 +97,7 @@ MM2: tuple[Spec, ...] = (
         (*MIRROR_PARTITION, "cause"),
         "Upstream offsets that can no longer be replicated, at most (compaction gaps count), each "
         "counted once: retention (deleted before they were copied), recreated (of a topic that "
-        "was made anew), altered (jumped over by hand).",
+        "was recreated), altered (jumped over by hand).",
     ),
     RECREATIONS := counter(
         "mm2_topic_recreations_total",

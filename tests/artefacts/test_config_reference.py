@@ -64,8 +64,8 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     expected += [
         "own_access.auth: a username and its password, as web_config_file knows no tokens",
         (
-            "control.web_config_file: verifies no certificates, so nobody under control.clients "
-            "can be known"
+            "control.web_config_file: verifies no certificates, so control.clients cannot "
+            "authenticate"
         ),
         "control: give tls or web_config_file, not both",
         "control.tls: give key_password or key_password_file, not both",

@@ -32,7 +32,7 @@ _HEAD: Final = f"""\
 
 Results go to standard output, progress and errors to standard error. Verbs that print a table print
 the same as one document with `-o json` (in short `--json`) or `-o yaml`.
-What the codes mean for a change of offsets is told in
+What the codes mean for a change of offsets is explained in
 [offsets-toolbox.md](../offsets-toolbox.md#exit-codes), and for plans in
 [remediation.md](../remediation.md#exit-codes).
 

@@ -16,8 +16,8 @@ _HEAD: Final = f"""\
 used as it stands: `config-reference.yaml`.
 
 One YAML file. Unknown keys are errors; `offsetwatch check --config F` prints every mistake at once,
-each with its path, and asks nobody. `${{NAME}}` inside any string is the environment variable NAME;
-one that is not set is a mistake. A path is relative to the folder of the configuration file,
+each with its path, without a connection. `${{NAME}}` inside any string is the environment variable
+NAME; one that is not set is a mistake. A path is relative to the folder of the configuration file,
 wherever a command is started; of what a `_file` holds nothing is ever printed. Durations
 are written as `30s`, `5m`, `1h30m` or `500ms` (units `d`, `h`, `m`, `s`, `ms`); a plain number is
 seconds, in `retention_days` days.

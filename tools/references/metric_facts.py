@@ -50,7 +50,7 @@ _POSITIONS: Final = (Need.OFFSETS, Need.SYNCS)
 _LAGS: Final = (*_POSITIONS, Need.LOG_ENDS)
 _GROUPS: Final = (Need.CHECKPOINTS, Need.SYNCS, Need.FLOW_GROUPS)
 _ALWAYS: Final = "Not while the daemon runs."
-_COUNTED: Final = "A series begins with the first one counted, and begins anew with the daemon."
+_COUNTED: Final = "A series begins with the first one counted; a restart of the daemon resets it."
 _FORGOTTEN: Final = "Not for a source partition whose offset was removed."
 _NO_SYNCS: Final = "A flow that has no offset-syncs topic does without one."
 _HISTORY: Final = (
@@ -80,7 +80,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         c.READ_REFUSED: Facts(
             besides=_COUNTED,
-            purpose="`unauthorised` and `throttled`: somebody tries passwords, or has a wrong one.",
+            purpose="`unauthorised` and `throttled`: a client guesses passwords, or mistypes one.",
         ),
         c.STATE_SAVED_AT: Facts(
             besides="Absent until the first write.",
@@ -94,7 +94,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.TAIL_RECORDS: Facts(besides="Ends when the topic is no longer read."),
         c.TAIL_CAUGHT_UP: Facts(besides="Ends when the topic is no longer read."),
         c.TAIL_BEHIND: Facts(
-            besides="Absent while that `tail` is stale or not caught up: nobody knows then."
+            besides="Absent while that `tail` is stale or not caught up: it is unknown then."
         ),
         c.SERIES_DROPPED: Facts(besides=_COUNTED),
         m.PROBE_READS: Facts(
@@ -103,7 +103,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         m.PROBE_SKIPPED: Facts(
             besides=_COUNTED,
-            purpose="`denied`: lag in seconds is told by log ends alone; `budget`: raise `probes`.",
+            purpose="`denied`: lag in seconds comes from log ends alone; `budget`: raise `probes`.",
         ),
         c.NOTIFICATIONS_FAILED: Facts(
             besides=_COUNTED,
@@ -115,7 +115,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         c.CONTROL_REFUSED: Facts(
             besides=_COUNTED,
-            purpose="`unauthorised` and `throttled`: somebody tries tokens, or has a wrong one.",
+            purpose="`unauthorised` and `throttled`: a client guesses tokens, or its own is wrong.",
         ),
     },
     "Connectors and tasks": {
@@ -187,7 +187,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         m.CAUGHT_UP: Facts(
             _LAGS,
-            f"{_NO_SYNCS} Absent while no read has told.",
+            f"{_NO_SYNCS} Absent until a read has succeeded.",
             "Tells a flow at rest from one with a record to copy, where offsets cannot.",
         ),
         m.TOPIC_LAG: Facts(
@@ -246,7 +246,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
     },
     "Sinks": {
-        c.SINK_LAG: Facts((Need.SINKS,), "Absent where the log end was not told."),
+        c.SINK_LAG: Facts((Need.SINKS,), "Absent where the log end is unknown."),
         c.SINK_LAG_SECONDS: Facts(
             (Need.SINKS,),
             "Absent where neither a log end nor a read of the log tells it.",
@@ -257,7 +257,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.TOPIC_PROBLEM: Facts(
             besides="Absent once the Kafka cluster could not be asked for sixteen minutes; "
             "`shared` also needs the tails of the offsets topics.",
-            purpose="One series for each thing to mend; `doctor` says how.",
+            purpose="One series for each problem to fix; `doctor` says how.",
         ),
     },
     "Remediation": {
@@ -272,7 +272,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         ),
         r.REMEDIATION_BLOCKED: Facts(
             besides=f"{_REMEDY} {_COUNTED}",
-            purpose="Which guard holds remedies back, and how often.",
+            purpose="Which guard denies remediation, and how often.",
         ),
         r.REMEDIATION_STOPPED_SINCE: Facts(
             besides=f"{_REMEDY} Only while a connector is held stopped.",
@@ -297,7 +297,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
             purpose="What the pipeline has still to read; compaction may take it before.",
         ),
         c.HISTORY_RECORDS: Facts(
-            besides=_HISTORY, purpose="How much is stored, and how much of it nobody can decode."
+            besides=_HISTORY, purpose="How much is stored, and how much of it cannot be decoded."
         ),
         c.HISTORY_ERRORS: Facts(besides=_HISTORY, purpose="Why runs failed, by reason."),
         c.HISTORY_GAPS: Facts(

@@ -35,7 +35,7 @@ names, types, labels and meanings.
   is frozen at an old value.
 - A partition that an open transaction holds on an internal topic is not shown until it ends.
 - **Used by** names the alerts, recording rules and panels that this repository ships.
-- Counters begin anew with the daemon and after a reload, but for `mm2_lost_records_total` and
+- Counters start at 0 with the daemon and after a reload, except `mm2_lost_records_total` and
   `mm2_topic_recreations_total`, which `state_dir` keeps.
 - `source_partition` is the partition map as `k=v` pairs, sorted, with commas; over 120 bytes it is
   cut and ends in `~` and eight hex digits of its hash.

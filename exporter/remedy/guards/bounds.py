@@ -60,11 +60,11 @@ def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[
 
 
 def cool_down(*, policy: Policy, now: float, remedied_at: tuple[float, ...]) -> Reply:
-    """A connector is left alone for a while after a remedy has ended."""
+    """Nothing is done with a connector for a while after a plan for it has ended."""
     if not remedied_at:
-        return passes("no remedy has ended here")
+        return passes("no plan has ended here")
     since_s = now - max(remedied_at)
-    said = f"the last remedy ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are asked for"
+    said = f"the last plan ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are asked for"
     return held(said, if_=since_s >= policy.cool_down_s)
 
 
@@ -102,7 +102,7 @@ def progress(
     skips: tuple[Skip, ...],
     records_since_skip: int | None,
 ) -> Reply:
-    """Between two skips a connector delivers a thousand records, or a person has a look."""
+    """Between two skips a connector delivers a thousand records, or an operator inspects it."""
     if not any(skip.whose == (connect, connector) for skip in skips):
         return passes("nothing was skipped here within a week")
     if records_since_skip is None:

@@ -39,8 +39,8 @@ def kill_switch(*, kill_switch: bool) -> Reply:
 
 
 def pause(*, paused: bool) -> Reply:
-    """Nothing is begun and nothing altered while a person holds everything."""
-    return held("a person holds everything" if paused else "nobody holds anything", if_=not paused)
+    """Nothing is begun and nothing altered while remediation is paused."""
+    return held("remediation is paused" if paused else "remediation is not paused", if_=not paused)
 
 
 def auto_connector(*, policy: Policy, connect: str, connector: str) -> Reply:
@@ -76,10 +76,10 @@ def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Rep
 
 
 def approver(*, policy: Policy, approval: Approval | None, created_by: str) -> Reply:
-    """Nobody approves his own proposal, unless remedy.second_person is false."""
+    """Another operator than the proposer approves, unless remedy.second_person is false."""
     if approval is None:
         return passes("not approved by a person, and treated so")
-    said = f"made by {created_by}, approved by {approval.by or 'nobody'}"
+    said = f"made by {created_by}, approved by {approval.by or 'no one'}"
     other = approval.by != created_by or not policy.second_person
     return held(said, if_=bool(approval.by.strip()) and other)
 
@@ -140,11 +140,11 @@ def operator(*, operator_managed: bool | None, resource_problem: str | None) -> 
 def unmanaged(
     *, policy: Policy, connect: str, connector: str, operator_managed: bool | None
 ) -> Reply:
-    """Without approval only connectors are touched that nobody else sets back, and somebody has to
-    say so where it cannot be seen.
+    """Without approval only connectors are changed that no other tool reverts; if that cannot be
+    detected, the configuration has to say so.
     """
     if operator_managed is False:
         return passes("it is seen that no operator sets it back")
     if policy.unmanaged(connect, connector):
-        return passes("said to be set back by nobody else (unmanaged: true)")
+        return passes("configured as managed by no other tool (unmanaged: true)")
     return unknown("whether an operator or GitOps sets it back; say unmanaged: true if none does")

@@ -105,7 +105,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     _guard(1, ourselves.mode_auto, _ALWAYS, _OURS, _AUTOMATIC, "mode {p.mode.value}"),
     _guard(2, ourselves.kill_switch, _ALWAYS, _ANY, default="{p.stop_file}"),
     _guard(2, ourselves.pause, _ALWAYS, _ANY),
-    _guard(3, ourselves.auto_connector, (_P, _A), _OURS, _AUTOMATIC, "nobody is listed"),
+    _guard(3, ourselves.auto_connector, (_P, _A), _OURS, _AUTOMATIC, "none is listed"),
     _guard(4, ourselves.auto_action, _ALWAYS, _OURS, _AUTOMATIC, "nothing is listed"),
     _guard(5, ourselves.operator, (_P, _S), (_STOP, *_MOVES)),
     _guard(5, ourselves.unmanaged, (_P, _S), (_STOP, _SKIP), _AUTOMATIC, "unmanaged: false"),

@@ -117,7 +117,7 @@ def in_the_log(
     log_end: int,
     bounds_read_at: float,
 ) -> Reply:
-    """The position is in the log before and after, by a look of just now: past its end everything
+    """The position is in the log before and after, read just now: past its end everything
     would be read again.
     """
     aged, fresh = _age(now, bounds_read_at, stage)
@@ -191,9 +191,9 @@ def settled(*, quiet_s: float) -> Reply:
 
 
 def nobody_else(*, token_planned: str, token_now: str) -> Reply:
-    """Nobody else has asked Connect for anything with this connector since the plan was made."""
+    """No other client has sent Connect a request for this connector since the plan was made."""
     same = token_planned == token_now
-    return held("nobody else was here" if same else "somebody else was here", if_=same)
+    return held("no other client changed it" if same else "another client changed it", if_=same)
 
 
 def same_config(*, config_planned: str, config_now: str) -> Reply:

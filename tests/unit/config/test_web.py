@@ -189,8 +189,8 @@ def test_no_message_repeats_a_user_a_password_or_a_hash(folder: Path, secret: st
                     "but loopback"
                 ),
                 (
-                    "control.web_config_file: verifies no certificates, so nobody under "
-                    "control.clients can be known"
+                    "control.web_config_file: verifies no certificates, so "
+                    "control.clients cannot authenticate"
                 ),
                 "control: give tls or web_config_file, not both",
             ],
