@@ -198,7 +198,7 @@ def confirmed(name: str, *, yes: bool, of: str = "connector") -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        output.error("nobody can be asked here: say --yes to agree beforehand")
+        output.error("there is no terminal to confirm on: say --yes to agree beforehand")
         return False
     sys.stderr.write(f"Type the {of}'s name ({output.visible(name)}) to go on: ")
     sys.stderr.flush()

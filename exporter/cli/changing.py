@@ -97,7 +97,7 @@ def _only(connector: str, wanted: Wanted) -> Section:
     if others or not document.sections:
         meant = nearest(connector, others)
         right = f"did you mean {meant}?" if meant else "`offsets import` takes several connectors"
-        about = f"is about {told(others) or 'nobody'} and not only about {connector}"
+        about = f"is about {told(others) or 'no connector'} and not only about {connector}"
         raise ConfigError((f"--offsets: {about}: {right}",))
     return document.sections[0]
 
@@ -293,7 +293,7 @@ def _rehearsed(plans: list[Prepared]) -> int:
 
 def _confirmed(plans: list[Prepared], how: carrying.How, *, typed: bool) -> bool:
     if not typed and not how.yes:
-        output.error("standard input has the offsets, so nobody can confirm there: say --yes")
+        output.error("standard input has the offsets, so it cannot be used to confirm: say --yes")
         return False
     return all(carrying.confirmed(one.connector, yes=how.yes) for one in plans)
 

@@ -112,9 +112,7 @@ def abort(access: Access, plan_id: str, *, because: str) -> int:
             case NotFound():
                 raise unknown(plan_id)
             case AlreadyDecided(state=PlanState.RUNNING):
-                output.error(
-                    f"{answer.by or 'somebody'} has asked plan {plan_id} to go back already"
-                )
+                output.error(f"{answer.by or 'an operator'} has already aborted plan {plan_id}")
                 return CHANGED
             case AlreadyDecided():
                 return _decided(at, told, answer)

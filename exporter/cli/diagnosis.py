@@ -96,7 +96,7 @@ def broken(about: str, check: str, error: ClientError, advice: str | None = None
 def cluster(about: str, facts: ClusterFacts) -> Line:
     """It answers."""
     found = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s), cluster id"
-    return Line(about, "reachable", "ok", f"{found} {facts.cluster_id or 'not told'}")
+    return Line(about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}")
 
 
 def version(about: str, release: str | None) -> Line:
@@ -362,8 +362,8 @@ def extra(*, spark: bool, java: bool) -> Line:
 _ADVICE: Final = {
     NOT_COMPACTED: "kafka-configs --alter --add-config cleanup.policy=compact, before retention "
     "has deleted more; back the offsets up first",
-    WRONG_PARTITIONS: "create it anew with 1 partition while its workers are stopped; partitions "
-    "cannot be taken away",
+    WRONG_PARTITIONS: "recreate it with 1 partition while its workers are stopped; partitions "
+    "cannot be removed",
     LOW_REPLICATION: "kafka-reassign-partitions: one lost broker takes these offsets with it",
     SHARED: "give each Connect cluster an offset.storage.topic of its own",
     OVERSIZE: "kafka-configs --alter --add-config segment.ms=3600000,min.cleanable.dirty.ratio=0.1",

@@ -20,7 +20,7 @@ def journal(settings: Settings) -> Iterator[Line]:
     about = f"journal {settings.kafka}/{settings.wanted.topic}"
     found = topic_of(settings.kafka, settings.properties, settings.wanted.topic)
     if found is None:
-        said = "there is no such topic: nobody leads, and nothing is remedied"
+        said = "there is no such topic: no replica leads, and remediation does nothing"
         yield Line(about, "topic", "fail", said, "offsetwatch journal create")
         return
     wrong = list(weaknesses(found, settings.wanted))

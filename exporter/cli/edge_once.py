@@ -92,7 +92,7 @@ def _looked(
         if edge.snapshot.ready and not without and not reach.silent():
             edge.stop()
         else:
-            leave_threads("a look that was not complete")
+            leave_threads("an incomplete read of the clusters")
             edge.stop(wait=False)
 
 

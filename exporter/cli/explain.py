@@ -225,7 +225,7 @@ def _print_sources(rows: list[Document]) -> None:
 
 def _renamed(router: Document) -> str:
     if router["regex"] is None:
-        return f"have other names, which cannot be told ({router['class']})"
+        return f"have other names, which are unknown ({router['class']})"
     return f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
 
 
@@ -296,7 +296,7 @@ def _print_fates(flow: Document) -> None:
         )
     if flow["recreations"]:
         output.table(
-            "Topics made anew",
+            "Recreated topics",
             ("topic", "times#", "last found", "id before", "id now"),
             (
                 (

@@ -166,7 +166,7 @@ def _from(at: At, seq: int) -> Iterator[Entry]:
 def _said(at: At, row: PlanRow, standing: str, entries: tuple[Entry, ...], where: Where) -> str:
     """What to do about it, with the commands for that."""
     if standing == AT_WORK:
-        return f"somebody works on it. {to_do(row, at.options)}"
+        return f"a process works on it. {to_do(row, at.options)}"
     if row.state in _BEFORE or at.office is None:
         return to_do(row, at.options)
     progress = replayed(tuple(entry.record for entry in entries), Limits())
@@ -271,7 +271,7 @@ def resolve(access: Access, plan_id: str, *, because: str) -> int:
         output.error(f"plan {plan_id} is closed; {whose} was left as it is")
         return OK
     if row.state in IS_OPEN:
-        output.error(f"somebody works on plan {plan_id}: nothing was done")
+        output.error(f"another process works on plan {plan_id}: nothing was done")
         return DENIED
     over = row.state not in _BEFORE
     output.error(f"plan {plan_id} was {'over already' if over else 'never begun'} ({row.state})")

@@ -52,7 +52,7 @@ def print_verdicts(judgements: tuple[JudgementRow, ...], by: str) -> None:
     """Of one connector: how it goes, by which law, and what that rests on."""
     output.table(
         f"Verdicts, by {by}",
-        ("of", "verdict", "since", "law#", "why", "evidence"),
+        ("of", "verdict", "since", "rule#", "why", "evidence"),
         (
             (
                 at.subject or at.scope,
@@ -66,7 +66,7 @@ def print_verdicts(judgements: tuple[JudgementRow, ...], by: str) -> None:
         ),
     )
     laws = sorted({at.rule for at in judgements if at.rule in LAWS})
-    output.table("Laws", ("",), ((LAWS[number],) for number in laws))
+    output.table("Rules", ("",), ((LAWS[number],) for number in laws))
 
 
 def verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:

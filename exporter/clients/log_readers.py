@@ -153,7 +153,7 @@ class LogReaders:
     def _leaderless(
         self, leaders: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ClientError]:
-        nobody = Unsettled(self._name, "nobody leads it")
+        nobody = Unsettled(self._name, "it has no leader")
         return {at: nobody for at, leader in leaders.items() if leader < 0}
 
     def _left_apart(self) -> dict[TopicPartition, ClientError]:

@@ -170,7 +170,7 @@ class RecordReader:
                 told = self._errors.pop(self.name) or told
             raise told from exc
         if found is None:
-            raise TimedOut(self._target(at), "where its log begins and ends was not told in time")
+            raise TimedOut(self._target(at), "no answer with its log start and end in time")
         if min(found) < 0:  # while a broker goes or comes, and without an error
             raise Unsettled(self._target(at), "the broker gave no offset")
         return found

@@ -303,7 +303,7 @@ def _copied_into(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
         if remote_topic(flow, view.topic) == topic.topic:
             return (
                 f"{view.connector} of {view.connect_cluster} copies {view.topic} of "
-                f"{flow.upstream or view.source} into {topic}: offsets of another site may be "
-                "among them. Exclude it there (topics.exclude)"
+                f"{flow.upstream or view.source} into {topic}: offsets of another Connect cluster "
+                "may be among them. Exclude it there (topics.exclude)"
             )
     return None

@@ -71,7 +71,7 @@ def find_offsets_topic(
         raise TopicNotSettled(
             connect_cluster,
             f"only {', '.join(copies)} holds offsets of these connectors, and by its name it is "
-            "MirrorMaker 2's copy of another site's topic: wait if none has committed yet, else "
+            "MirrorMaker 2's copy of another cluster's topic: wait if none has committed yet, else "
             "name the topic in connect[].offsets_topic",
         )
     raise TopicNotSettled(

@@ -209,7 +209,7 @@ def duplicate_keys(seen: Seen) -> Iterator[Finding]:
         seen,
         FindingName.DUPLICATE_KEYS,
         _stray_keys,
-        "written under keys that its task does not look up: somebody else's change had no effect.",
+        "written under keys that its task does not look up: another client's change had no effect.",
     )
 
 

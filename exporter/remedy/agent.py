@@ -330,7 +330,7 @@ class Agent:
             if plan.remedy is not None and plan.remedy.policy_sha256 != self._policy.sha256:
                 self._void(plan_id, void=True, said="it was planned under another configuration")
             elif late:
-                self._void(plan_id, void=False, said="nobody approved it in time")
+                self._void(plan_id, void=False, said="no operator approved it")
             elif gone:
                 self._void(plan_id, void=True, said="what it was for is over")
             elif compare and (said := self._outlived(plan)) is not None:

@@ -74,7 +74,7 @@ def copy(folder: Path, *, connector: str, frozen: Frozen) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     placed = _placed(path.parent, path.stem, body)
     if placed != path:
-        raise OSError(f"{path} was made by somebody else meanwhile")
+        raise OSError(f"{path} was made by another process meanwhile")
 
 
 def here(folder: Path, backup: str) -> Path:

@@ -76,7 +76,7 @@ class WindowFinder:
         view = view_of(snapshot, case.connect, case.connector)
         pair = next(iter(now.pairs), None)
         if view is None or pair is None:
-            return NotIdentified("no_offset", "it has no offset that could be told")
+            return NotIdentified("no_offset", "its offset is unknown")
         return self._finder.find(
             OpaqueSubject(case.connector, view.class_name, pair, _version(now))
         )

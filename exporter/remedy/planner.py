@@ -189,7 +189,7 @@ class Planner:
                 ),
             ),
             (
-                "somebody has changed its state since",
+                "another client has changed its state since",
                 None if pin is None else pin.text,
                 None if state is None else state.text,
             ),

@@ -195,7 +195,7 @@ class Replica:
         """Said to whoever asks this one to change something."""
         leader = self._standing.leader
         if leader is None:
-            return "this replica does not lead, and nobody has yet: nothing was done"
+            return "this replica does not lead, and none has led yet: nothing was done"
         return f"this replica does not lead: {leader[0]} was the last to say that it does"
 
     # --- the thread ------------------------------------------------------------------------------

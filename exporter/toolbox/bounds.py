@@ -260,7 +260,7 @@ class _Look:
         """A connector of another type: it knows its partitions, and we know those it has used."""
         if self.request.allow_new:
             if connect_key(self.facts.connector, fields) is None:
-                yield "", "in which bytes Connect would look it up cannot be told", ""
+                yield "", "the bytes under which Connect looks it up are unknown", ""
             return
         if partition in self.listed and fields is not None and len(fields) > 1:
             yield "", *_BEYOND_REST

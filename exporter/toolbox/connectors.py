@@ -169,7 +169,7 @@ def too_old(
 def unheard(found: Workers) -> tuple[str, ...]:
     """Workers that gave no answer: nobody knows their version, should they come back."""
     return tuple(
-        f"the worker at {url} gives no answer ({why}), so nobody knows its version"
+        f"the worker at {url} gives no answer ({why}), so its version is unknown"
         for url, why in found.silent
     )
 

@@ -144,7 +144,7 @@ def turned(
         at, name = planned.partition, name_of(planned.partition)
         log = logs.get(upstream(at))
         if log is None:
-            found.append(f"{name}: where its log begins and ends cannot be told any more")
+            found.append(f"{name}: its log start and end are no longer known")
             continue
         value = after.get(at)
         if value is not None and not log.start <= value + 1 <= log.end:

@@ -242,7 +242,7 @@ def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Proble
         found.append(Problem(wanted.name, f"{place.name} has a connector of this name", right))
     class_name = str(wanted.config.get("connector.class"))
     if place.kind_of(class_name) is None:
-        right = "install it on every worker, or mend connector.class"
+        right = "install it on every worker, or correct connector.class"
         found.append(Problem("connector.class", f"{place.name} has no {class_name}", right))
     return found
 

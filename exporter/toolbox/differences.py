@@ -87,8 +87,8 @@ def between(
 def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
     """What going forward or back means, where it is known which way it goes."""
     said = {
-        Order.AHEAD: "forward: what lies between is skipped, and nobody comes back for it",
-        Order.BEHIND: "back: what lies between is done again",
+        Order.AHEAD: "forward: the records in between are skipped for good",
+        Order.BEHIND: "back: the records in between are processed again",
     }
     counted = Counter(change.order for change in found)
     return tuple(

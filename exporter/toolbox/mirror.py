@@ -191,7 +191,7 @@ def want(
     problems = [
         Problem(
             where=name_of(at),
-            wrong="where its log begins and ends cannot be told just now",
+            wrong="its log start and end are unknown now",
             right="it may have no leader: try again, or leave its topic out (--topics)",
         )
         for at in chosen.stored

@@ -64,8 +64,8 @@ def doubts(changes: Collection[Change]) -> tuple[str, ...]:
     count_of = sum(
         at.kind is Kind.CHANGED and at.order in {None, Order.UNORDERED} for at in changes
     )
-    said_of = f"whether {count_of} source partition(s) go back or forward cannot be told"
-    return (f"{said_of}: their connector keeps no order that is known",) if count_of else ()
+    said_of = f"it is unknown whether {count_of} source partition(s) go back or forward"
+    return (f"{said_of}: their connector has no known order of offsets",) if count_of else ()
 
 
 def counted(

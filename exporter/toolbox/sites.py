@@ -147,7 +147,7 @@ def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
     """
     topic = connect.offsets_topic or ""
     if not topic.startswith(_PREFIX) or not topic.endswith(_SUFFIX):
-        return "nobody tells whether its workers run"
+        return "it is unknown whether its workers run"
     group = f"{topic.removeprefix(_PREFIX).removesuffix(_SUFFIX)}-mm2"
     try:
         if admin.members(group):

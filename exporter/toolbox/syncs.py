@@ -146,4 +146,4 @@ def said(topic: KafkaTopic, found: Collection[User]) -> tuple[str, ...]:
     )
     if others:
         return (gone, f"it is also used by others: {others}")
-    return (gone, f"nobody else in the configuration uses {topic}")
+    return (gone, f"no other entry of the configuration uses {topic}")

@@ -236,7 +236,7 @@ def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
         for table in (SILVER_COMMITS, SILVER_LOGS)
     )
     rows = baselines.learned(*tables, END).collect()
-    (made,) = (msgspec.json.decode(row.habit, type=Baseline) for row in rows if row.habit)
+    (made,) = (msgspec.json.decode(row.baseline, type=Baseline) for row in rows if row.baseline)
     (few,) = (msgspec.json.decode(row.too_little, type=TooLittle) for row in rows if row.too_little)
     # Every other of its commits is of the offset that it had.
     commit_s = (HOUR_S / 2,) * 3

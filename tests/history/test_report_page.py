@@ -72,7 +72,7 @@ def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
     assert "12:00:00Z: 2 699 records read again (orders-0: 2 699, from 2700 it lands on 1" in said
     assert "by a checkpoint of 2026-11-21 11:58:20Z, best would be 2700" in said
     assert "neither a commit of its own nor a checkpoint on the target (6 times)" in said
-    assert "nobody asked where the group stood (5 times)" in said
+    assert "the group's position was not sampled (5 times)" in said
 
 
 def test_a_curve_ends_where_it_is_not_known_and_begins_again() -> None:

@@ -429,8 +429,8 @@ def test_before_a_window_nothing_is_told_and_what_was_then_is_still_known(
     log.config(200, "connector-file", {"properties": {**PROPERTIES, "topic": "others"}})
     found = told(lake(tmp_path, log), since=50)
     assert [text for _, _, text in said(found)] == [
-        "configured anew: file /in -> /other",
-        "configured anew: file /other -> /in",
+        "configuration changed: file /in -> /other",
+        "configuration changed: file /other -> /in",
     ]
 
 

@@ -130,7 +130,7 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
-            raise Conflict(str(path), "somebody holds a lock on it") from exc
+            raise Conflict(str(path), "another process holds a lock on it") from exc
         yield
 
 

@@ -162,7 +162,7 @@ def _remote(
 ) -> str:
     remote = copies[topic]
     if remote is None:
-        why = f"what {flow.connector} calls it on {flow.downstream} cannot be told"
+        why = f"the name that {flow.connector} gives it on {flow.downstream} is unknown"
         if flow.routers:
             why = (
                 f"copies of {flow.source}->{flow.target} have other names, which a transform of "

@@ -42,8 +42,8 @@ T = TypeVar("T", Baseline, TooLittle)
 EVERY_S: Final = 86_400.0
 
 _WHOSE: Final = SOURCE[:2]
-_DDL: Final = "habit BINARY, too_little BINARY"
-_SCHEMA: Final = pa.schema([("habit", pa.binary()), ("too_little", pa.binary())])
+_DDL: Final = "baseline BINARY, too_little BINARY"
+_SCHEMA: Final = pa.schema([("baseline", pa.binary()), ("too_little", pa.binary())])
 _LAG_DDL: Final = "connect_cluster STRING, connector STRING, lag BINARY"
 _LAG_SCHEMA: Final = pa.schema([*((name, pa.string()) for name in _WHOSE), ("lag", pa.binary())])
 
@@ -69,7 +69,7 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
         )
         rows = learned(commits, logs, until).collect()
         lag = usual_lags(spark, base, until)
-    connectors = _decoded((row.habit for row in rows), Baseline)
+    connectors = _decoded((row.baseline for row in rows), Baseline)
     found = Baselines(
         made_at=now,
         until=until,

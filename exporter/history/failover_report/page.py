@@ -56,17 +56,17 @@ path.grid { stroke: var(--rule); stroke-width: 1; } rect.gap { fill: var(--gap);
 """
 
 _METHOD: Final = """\
-A group lands on its own commit on the target, if it had one, else on its newest checkpoint. The
-best place to land follows from the offset syncs that MirrorMaker had sent by then. Between the two
-lies what the group would have read again, or never. Every figure is of the moment at which the
-group's position was sampled.
+After a failover a group continues from its own commit on the target, if it had one, else from its
+newest checkpoint. The exact position follows from the offset syncs that MirrorMaker had sent by
+then. The records between the two would have been read again, or never. Every figure is of the
+moment at which the group's position was sampled.
 
 Records that were not on the target lie between the last that MirrorMaker was known to have copied
 and the end of the upstream log: at most so many, as commits come up to a minute late, and
 transaction markers and compaction gaps count as records. The age of the oldest lies between the two
 samples around its coming.
 
-The time to read records again is at the group's own pace: that of the ten minutes before, each
+The time to read records again is at the group's own rate: that of the ten minutes before, each
 partition by itself. A group that waits for new records can read old ones faster.
 
 Where others write into the target topic, or MirrorMaker copies a topic written in transactions in
@@ -171,7 +171,7 @@ def _group(report: Report, told: Told) -> Iterator[str]:
         partial(_said, "reread"),
     )
     yield plot(
-        "Time to read them again, at the group's own pace",
+        "Time to read them again, at the group's own rate",
         report.minutes,
         [Line(CURVES["reread_s"], "a", curves.reread_s)],
         partial(_said, "reread_s"),

@@ -39,7 +39,7 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
     if flow.offset_syncs is None:
         raise HistoryError(
             f"{flow.source}->{flow.target}: it emits no offset syncs, or on a Kafka cluster that "
-            "is not configured: nobody can say where a group would land"
+            "is not configured: the position after a failover is unknown"
         )
     read_until, records = _records(base, flow, window)
     samples = _Samples(base, window)
@@ -60,7 +60,7 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
     if flow.routers and copied and not remote:
         raise HistoryError(
             f"{flow.source}->{flow.target}: a transform ({routers_named(flow)}) writes its copies "
-            "to topics whose names cannot be told: nobody can say where a group would land"
+            "to topics with unknown names: the position after a failover is unknown"
         )
     source = {name: topic for topic, name in remote.items()}
     found.remote = remote

@@ -18,7 +18,7 @@ CURVES: Final = {
     "age_max": "age of the oldest, at most",
 }
 REASONS: Final = {
-    Why.NOT_SAMPLED.value: "nobody asked where the group stood",
+    Why.NOT_SAMPLED.value: "the group's position was not sampled",
     Why.NOT_READ.value: "what MirrorMaker wrote by then may not have been read yet",
     Why.NO_LOG_ENDS.value: "the ends of one of the logs were not sampled",
     Why.BEYOND_THE_END.value: "the group stood beyond the end of the upstream log",

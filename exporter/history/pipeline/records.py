@@ -97,7 +97,7 @@ def roles(
     for topic, claimed in sorted(claims.items()):
         if len(claimed) > 1:
             names = ", ".join(sorted(owner or kind for kind, owner in claimed))
-            raise HistoryError(f"{topic} is claimed by {names}: its records cannot be told apart")
+            raise HistoryError(f"{topic} is claimed by {names}: its records look the same")
         if topic not in topic_ids:
             raise HistoryError(f"the topic id of {topic} is not known")
         kind, owner = claimed.pop()

@@ -259,9 +259,9 @@ def _configured(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> st
         if before.get(name) != settings.get(name)
     ]
     if changed:
-        return f"configured anew: {'; '.join(dict.fromkeys(changed))}"
+        return f"configuration changed: {'; '.join(dict.fromkeys(changed))}"
     # Values are not kept: they hold secrets.
-    return "configured anew; nothing changed that is kept here"
+    return "configuration written; no setting changed that is stored here"
 
 
 def _short(value: object) -> str:

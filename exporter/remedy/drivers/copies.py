@@ -138,7 +138,7 @@ def _looked(source: Source, step: Copy) -> RawRecord | Look:
     except NotFound:
         return Look(Standing.IMPOSSIBLE, f"there is no {at.kafka}/{at.topic}-{at.partition}")
     except TopicChanged:
-        return Look(Standing.FOREIGN, f"the log ends before {name}: it was cut, or made anew")
+        return Look(Standing.FOREIGN, f"the log ends before {name}: it was truncated or recreated")
     if window.log_start > at.offset:
         return Look(Standing.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}")
     if not window.records:

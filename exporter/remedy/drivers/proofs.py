@@ -44,11 +44,11 @@ class ProofSteps:
             # A worker that is still starting says so of everything, and then of this list, too.
             if any(at.name == self._connector for at in self._sight.connectors()):
                 return Look(Standing.NOT_YET, "a worker lists it and has yet to find it")
-            return Look(Standing.DONE, "somebody has deleted it since")
+            return Look(Standing.DONE, "another client has deleted it since")
         if seen is None:
             return Look(Standing.NOT_YET, "no worker has said anything of it yet")
         if seen.standing.state in {"stopped", "paused"}:
-            return Look(Standing.DONE, f"somebody has asked for {seen.standing.state} since")
+            return Look(Standing.DONE, f"another client has requested {seen.standing.state} since")
         target, at = position(step.pair), position(now.get(step.pair.partition))
         if target is None or at is None:
             return Look(Standing.FOREIGN, "its offset is none that could be compared any more")

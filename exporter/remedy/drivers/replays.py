@@ -108,7 +108,7 @@ def _whose(target: Target, found: SetAside, topic: str, settings: TopicSettings)
             "if nothing has changed since, it fails there again"
         )
         if about.topic_id and settings.topic_id and about.topic_id != settings.topic_id:
-            said.append(f"{topic} was made anew since the record was copied")
+            said.append(f"{topic} was recreated since the record was copied")
     if settings.compacted:
         said.append(
             f"{topic} is compacted: this becomes the newest record of its key, and what was "

@@ -68,7 +68,7 @@ class StorageDriver:
         try:
             busy = self._storage.busy()
         except Denied as exc:
-            return Look(Standing.IMPOSSIBLE, f"nobody tells whether a worker runs: {exc}")
+            return Look(Standing.IMPOSSIBLE, f"it is unknown whether a worker runs: {exc}")
         if busy:
             return Look(Standing.NOT_YET, f"{'; '.join(busy)}; {_STOP}")
         contents = self._storage.contents()

@@ -147,7 +147,7 @@ class StrimziDriver:
     def _look_for_stop(self, step: AnyStep, seen: Seen) -> Look:
         if seen.wanted is not State.STOPPED:
             if step in self._asked:
-                said = f"somebody has set {self._owner.said} back: {seen.said}"
+                said = f"another client has reverted {self._owner.said}: {seen.said}"
                 return Look(Standing.FOREIGN, said)
             return Look(Standing.READY, seen.said)
         if seen.observed and not _stands(seen):

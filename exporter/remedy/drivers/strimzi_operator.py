@@ -123,7 +123,7 @@ class Operator:
 
         def ask(seen: Seen) -> list[Op]:
             if seen.operation is not None:
-                said = f"somebody else has the operator do this with it just now: {seen.operation}"
+                said = f"another client has requested this of the operator: {seen.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
             if seen.held is None:
                 raise Conflict(self._read.name, f"{self._owner.said} is held for another connector")
@@ -157,7 +157,7 @@ class Operator:
             if seen.operation is None:
                 return
             if seen.operation != seen.operation_of(operation):
-                said = f"somebody else asked the operator for something else: {seen.operation}"
+                said = f"another client has requested something else: {seen.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
             for reason, message in sorted(seen.warnings - known):
                 if reason in _ABOUT_OFFSETS:

@@ -102,7 +102,7 @@ def obstacle(seen: Seen) -> tuple[str, str] | None:
         wrong = f"{seen.owner.said} is held by a change of another of its connectors"
         return wrong, "finish that first: `plan list`"
     if seen.operation is not None and "asked" not in seen.held:
-        wrong = f"somebody has the operator do this with it just now: {seen.operation}"
+        wrong = f"another client has requested this of the operator: {seen.operation}"
         return wrong, "wait for it, or remove the annotation"
     return None
 
@@ -120,7 +120,7 @@ class Resources:
     def problem(self, connect: str, connector: str) -> str:
         """An empty text where nothing does. Raises ClientError."""
         at = self._connects[connect].strimzi
-        assert at is not None, "whoever asks has seen that it is linked"
+        assert at is not None, "the caller has checked that it is linked"
         return problem(reader_of(at), at, connector)
 
 

@@ -269,7 +269,7 @@ class Seen:
 
     def field(self, name: str, value: Any) -> list[Op]:
         """A field as it is to stay; None for not at all."""
-        assert self.base is not None, "whoever changes it has looked"
+        assert self.base is not None, "the caller has read it before a change"
         path = f"{self.base}/{name}"
         if value is None:
             return [{"op": "remove", "path": path}] if name in self.part else []

@@ -73,7 +73,9 @@ def begin(plan: Plan, now: float, limits: Limits) -> Move:
     for each in plan.steps:
         backed_up = backed_up or isinstance(each, Freeze)
         assert backed_up or not changes(each) or isinstance(each, Create), "change without backup"
-    assert _skips_what_is_copied(plan), "skip without a copy, or without a look at what is skipped"
+    assert _skips_what_is_copied(plan), (
+        "skip without a copy, or without a check of the skipped record"
+    )
     opened = Opened(at=now, plan=plan)
     progress = replace(replayed((opened,), limits), since=now)
     return Move(progress, Identify(), (opened,))

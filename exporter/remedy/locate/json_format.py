@@ -194,7 +194,7 @@ def read_json(raw: bytes | None, *, envelope: bool | None) -> Said:
     if said.reading is not Reading.FINE or envelope is False:
         return said
     if envelope is None:
-        return Said(Reading.UNKNOWN, "nobody knows whether it is to have a schema")
+        return Said(Reading.UNKNOWN, "it is unknown whether it must have a schema")
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return _NO_ENVELOPE
     return _worst((_schema(value["schema"]), _payload(value["schema"], value["payload"])))

@@ -81,7 +81,7 @@ def mirror_refusal(subject: MirrorSubject) -> NotIdentified | None:
         return denied
     return NotIdentified(
         "stage_unknown",
-        f"which record a failure of kind {failure.kind} is about cannot be told of a mirror",
+        f"a mirror's failure of kind {failure.kind} does not identify a record",
         (("failure", str(failure.kind)),),
     )
 
@@ -102,7 +102,7 @@ def own_rows(subject: MirrorSubject) -> tuple[Standing, ...]:
 def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
     if subject.failure is None and not all(at.standing.moved is False for at in found):
         return NotIdentified(
-            "not_known_to_stand_still", "it runs, and nobody knows whether it moves"
+            "not_known_to_stand_still", "it runs, and it is unknown whether it advances"
         )
     suspect = only_corrupt(found)
     if isinstance(suspect, NotIdentified):
@@ -145,7 +145,7 @@ def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | N
     if len({at.suspect.place.at for at in large}) > 1:
         return NotIdentified(
             "more_than_one_partition",
-            "records of several partitions are too large: which one it failed on cannot be told",
+            "records of several partitions are too large: it is unknown on which one it failed",
             evidence,
             recommend,
         )

@@ -59,10 +59,10 @@ DEBEZIUM_MODE: Final = (
     "it cannot decode by itself, and logs each."
 )
 BOUND_THE_QUERY: Final = (
-    "Mend or move the row in the database, or leave it out by a view or a query: rows that share "
+    "Fix or move the row in the database, or leave it out by a view or a query: rows that share "
     "its timestamp are lost with every offset that passes over it."
 )
-MEND_THE_FILE: Final = "Mend the line in the file, without changing its length."
+MEND_THE_FILE: Final = "Fix the line in the file, without changing its length."
 ASK_THE_CONNECTOR: Final = (
     "Look for a setting of this connector that passes over what it cannot process: what its "
     "offsets mean only it knows."

@@ -238,8 +238,8 @@ def unplaced(partitions: tuple[Standing, ...], where: Where) -> NotIdentified | 
         if place is None:
             return NotIdentified(
                 "offset_not_understood",
-                f"{standing.pair.partition} has {standing.pair.offset}: which record is next, "
-                "nobody here can say",
+                f"{standing.pair.partition} has {standing.pair.offset}: which record is next is "
+                "unknown",
             )
         if place.at in there:
             return NotIdentified(
@@ -290,7 +290,7 @@ def _suspect(standing: Standing, place: Place, seen: Seen) -> Suspect | NotIdent
     if seen.levels_differ:
         return NotIdentified(
             "isolation_unknown",
-            f"nobody knows whether aborted transactions of {name} are read: it depends on the "
+            f"it is unknown whether aborted transactions of {name} are read: that depends on the "
             "worker's consumer.isolation.level",
         )
     return Suspect(standing, place, seen, window)
@@ -301,7 +301,7 @@ def _changed(
 ) -> tuple[str, str] | None:
     """Why this log is not the one that the offset was committed for, as (reason, what is so)."""
     if standing.topic_id is None or seen.topic_id is None:
-        return "topic_id_unknown", "cannot be told from a namesake: nobody knows its topic id"
+        return "topic_id_unknown", "may have been recreated: its topic id is unknown"
     if standing.topic_id != seen.topic_id:
         return "topic_recreated", "was deleted and created again since the trouble began"
     if standing.end_seen is not None and window.end < standing.end_seen:

@@ -104,7 +104,8 @@ def _refused(subject: SinkSubject) -> NotIdentified | None:
         return denied
     if failure.stage not in STAGES:
         return NotIdentified(
-            "stage_unknown", "where it failed cannot be told, and so not whether for a record"
+            "stage_unknown",
+            "it is unknown at which stage it failed, so a record may not be the cause",
         )
     if failure.stage != PUT and facts.tolerant is not False:
         return NotIdentified(
@@ -296,7 +297,7 @@ class _Search:
             return self._none(
                 "ambiguous_window",
                 f"any of {decoded.records} records may be the one: what a transform or put() makes "
-                "of them cannot be told from outside",
+                "of them is not visible from outside",
             )
         if not decoded.whole:
             return self._none(

@@ -343,7 +343,7 @@ def _values(
     if not places:
         raise Refused(
             contents.where,
-            f"{connector} {pair.partition}: Connect's bytes for such a partition cannot be told",
+            f"{connector} {pair.partition}: Connect's bytes for such a partition are unknown",
         )
     has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
     counts = _offset(contents, _effective(looked_up, records))

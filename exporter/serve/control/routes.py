@@ -291,7 +291,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans/{id}/approve",
         Role.APPROVER,
-        "Let exactly this plan be carried out. Nobody approves what they asked for themselves.",
+        "Let exactly this plan be carried out. Another operator than its author has to approve.",
         _approve,
         body=Approval,
         statuses=_DECIDED,

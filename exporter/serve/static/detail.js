@@ -33,7 +33,7 @@ function judged(row, at) {
   return [
     list(row.evidence),
     element("p", {}, row.reason),
-    element("p", { kind: "faint" }, `${row.verdict} by law ${row.rule} since ${clock(row.since)} (${since(row.since, at)})`),
+    element("p", { kind: "faint" }, `${row.verdict} by rule ${row.rule} since ${clock(row.since)} (${since(row.since, at)})`),
   ];
 }
 

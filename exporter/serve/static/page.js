@@ -238,7 +238,7 @@ async function pollTrends() {
     const of = new Map([...document_.connectors, ...document_.flows].map((row) => [keyOf(row), row]));
     trends = { ...document_, etag, of };
     const cut = trends.left_out ? ` ${trends.left_out} have none: there are too many.` : "";
-    write(at["trend-note"], trends.since === null ? "" : `Lines of the last hour begin at ${clock(trends.since)}. They are kept in memory alone and begin anew with the daemon.${cut}`);
+    write(at["trend-note"], trends.since === null ? "" : `Lines of the last hour begin at ${clock(trends.since)}. They are in memory only and start empty after a restart.${cut}`);
     for (const board of Object.values(boards)) board.render();
   } catch {
     write(at["trend-note"], "The lines of the last hour could not be asked for.");

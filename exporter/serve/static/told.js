@@ -151,7 +151,7 @@ function refusal(at) {
   ]);
 }
 
-const WORDS = { pass: "lets it pass", deny: "says no", unknown: `${UNKNOWN}, so no` };
+const WORDS = { pass: "lets it pass", deny: "denies", unknown: `${UNKNOWN}, so no` };
 
 function guards(found, open) {
   if (!found.length) return element("p", { kind: "faint" }, "No guard has been asked.");

@@ -343,7 +343,7 @@ def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
     assert "is asked to go back" in done.stderr
     again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert again.exit_code == 4
-    assert again.stderr == f"{person()} has asked plan p1 to go back already\n"
+    assert again.stderr == f"{person()} has already aborted plan p1\n"
 
 
 def test_what_is_over_cannot_be_aborted(bureau):

@@ -256,7 +256,7 @@ def test_a_record_that_is_too_large_for_the_topic_is_not_tried(logs, path, folde
     ("settings", "said"),
     [
         ({"compacted": True}, "is compacted"),
-        ({"topic_id": "id-2"}, "was made anew"),
+        ({"topic_id": "id-2"}, "was recreated"),
         ({"appended": True}, "will be the broker's"),
         ({"retention_ms": 86_400_000}, "older than the 1 days"),
     ],

@@ -313,7 +313,7 @@ def test_a_topic_into_which_a_flow_copies_under_its_own_name_is_doubted_as_it_is
     retired, there, told = world.step()
     assert (retired, there) == (InputRetired(LOOKING), found("offsets"))
     assert told.doubt.startswith(
-        "mm2 of lab copies offsets of west-kafka into east/offsets: offsets of another site may be "
+        "mm2 of lab copies offsets of west-kafka into east/offsets: offsets of another "
     )
 
 

@@ -21,7 +21,7 @@ from .following import TOPIC, Following, checked, live, whole
 
 SICK = TopicPartition(TOPIC.topic, 1)
 WHY = {
-    "no leader": Unsettled("east", "nobody leads it"),
+    "no leader": Unsettled("east", "it has no leader"),
     "in error": ServerError("east", "Broker: Disk error when trying to access log file on disk"),
     "denied": Denied("east", "Broker: Topic authorization failed"),
     "silent": None,

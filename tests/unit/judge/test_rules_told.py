@@ -353,14 +353,14 @@ def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
 def test_partitions_that_cannot_be_read_are_told_and_no_transaction_is_made_of_them():
     play = filed()
     sick = tuple(
-        Frozen(at, 10, f"partition {at}: nobody leads it", 0, "unsettled") for at in (3, 4)
+        Frozen(at, 10, f"partition {at}: it has no leader", 0, "unsettled") for at in (3, 4)
     )
     play.run(1.2, each=lambda: play.world.tail(frozen=sick))
     told = found(play, Name.INPUT_DOWN)
     assert Name.HANGING_TRANSACTION not in play.names()
     assert told.subject == "tail east/connect-offsets"
     assert "has 2 partition(s) that cannot be read; the others are" in told.summary
-    assert texts(told.evidence)["partition 4"] == "partition 4: nobody leads it"
+    assert texts(told.evidence)["partition 4"] == "partition 4: it has no leader"
 
 
 def failing(play: Play, *, intervals: float = 1.2) -> Play:

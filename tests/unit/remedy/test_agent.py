@@ -225,7 +225,7 @@ def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agen
     toggled = (ran, StateChange(then + 51.0, "stopped"), StateChange(then + 52.0, "running"))
     agency.histories = (StateHistory("lab", SINK_NAME, None, toggled),)
     agency.go_on(15)
-    assert agency.dossier(plan_id).said == "somebody has changed its state since"
+    assert agency.dossier(plan_id).said == "another client has changed its state since"
 
 
 def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(agency):

@@ -36,7 +36,7 @@ PARKED = Parked(at=AT, ending=Ending.PARKED, cause=Cause.CHANGED, said="look")
 LIVES = {
     "waits": (),
     "rejected": (Rejected(at=AT, by="ada", because="no"),),
-    "expired": (Lapsed(at=AT, void=False, said="nobody approved it in time"),),
+    "expired": (Lapsed(at=AT, void=False, said="no operator approved it"),),
     "void": (Lapsed(at=AT, void=True, said="what it was for is over"),),
     "approved": (Approved(at=AT, by="ada", plan_sha256="s"),),
     "running": (Approved(at=AT, by="ada", plan_sha256="s"), "opened"),

@@ -73,7 +73,7 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
     cli_explain._print(found)
     said = capsys.readouterr().out
     assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
-    assert "have other names, which cannot be told (TimestampRouter)" in said
+    assert "have other names, which are unknown (TimestampRouter)" in said
 
 
 def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():

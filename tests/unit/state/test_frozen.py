@@ -203,7 +203,7 @@ def test_a_key_that_a_bootstrap_did_not_find_behind_a_transaction_comes_back_wit
 
 def test_a_partition_that_cannot_be_read_hides_its_own_and_is_named():
     world = two_files()
-    sick = Frozen(3, 7, "partition 3: nobody leads it", 0, "unsettled")
+    sick = Frozen(3, 7, "partition 3: it has no leader", 0, "unsettled")
     for _ in range(10):
         world.now += STALE_S[TAIL] / 2
         world.tail(frozen=(sick,))

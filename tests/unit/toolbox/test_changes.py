@@ -106,9 +106,7 @@ def test_only_what_differs_is_asked_for() -> None:
     found = prepared(at, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
     assert found.plan is not None
     assert Alter((Pair(EU, '{"offset":4}'),)) in found.plan.steps
-    forward = (
-        "1 partition(s) go forward: what lies between is skipped, and nobody comes back for it"
-    )
+    forward = "1 partition(s) go forward: the records in between are skipped for good"
     assert found.notes == ("as it is", "odd", forward, "by request")
 
 

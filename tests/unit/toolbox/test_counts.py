@@ -123,7 +123,7 @@ def test_a_log_that_cannot_be_told_any_more_ends_a_plan():
     found = counts.turned(
         mirror(), [Count(ORDERS, 60, 40)], [pair(59)], [pair(39)], {}, whole=False
     )
-    assert "cannot be told" in found[0]
+    assert "no longer known" in found[0]
 
 
 @pytest.mark.parametrize("whole", [True, False])

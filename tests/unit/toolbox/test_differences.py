@@ -51,8 +51,8 @@ def test_between_two_states_what_only_the_first_has_differs_too() -> None:
 def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
     found = changes(NOW, (Pair(A, at(6)), Pair(B, at(1)), Pair(C, at(1))), FILES)
     assert directions(found) == (
-        "1 partition(s) go forward: what lies between is skipped, and nobody comes back for it",
-        "1 partition(s) go back: what lies between is done again",
+        "1 partition(s) go forward: the records in between are skipped for good",
+        "1 partition(s) go back: the records in between are processed again",
     )
     assert directions(found[2:]) == ()
 

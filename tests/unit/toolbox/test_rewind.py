@@ -44,7 +44,7 @@ def test_of_an_offset_without_an_order_it_is_said_that_the_direction_is_not_know
     found = rewound(world, Pair(SHARD, '{"at":3,"mark":"b"}'))
     assert found.prepared.plan is not None
     assert found.counts == ()
-    assert any("cannot be told" in note for note in found.prepared.notes)
+    assert any("it is unknown whether" in note for note in found.prepared.notes)
 
 
 def test_what_is_wrong_with_the_offsets_of_that_moment_is_refused_first():

@@ -65,7 +65,7 @@ JVM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         FailureKind.TIMEOUT,
-        "nobody answered in time",
+        "no answer in time",
         "java.",
         "net.SocketTimeoutException net.http.HttpTimeoutException "
         "net.http.HttpConnectTimeoutException util.concurrent.TimeoutException",
@@ -112,7 +112,7 @@ JVM: Final[tuple[Rule, ...]] = (
     ),
     rule(
         FailureKind.FENCING,
-        "somebody stops the task",
+        "the task is being stopped",
         "java.",
         "lang.InterruptedException lang.ThreadDeath util.concurrent.CancellationException",
     ),

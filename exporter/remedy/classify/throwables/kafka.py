@@ -76,7 +76,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
     ),
     rule(
         FailureKind.TIMEOUT,
-        "nobody answered in time",
+        "no answer in time",
         "",
         "org.apache.kafka.common.errors.TimeoutException "
         "org.apache.kafka.connect.util.StagedTimeoutException",
@@ -116,7 +116,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
     ),
     rule(
         FailureKind.FENCING,
-        "somebody else has taken this one's place, or a transaction's state is lost",
+        "another client has taken this one's place, or a transaction's state is lost",
         _ERRORS,
         "ConcurrentTransactionsException DuplicateSequenceException FencedInstanceIdException "
         "FencedLeaderEpochException FencedMemberEpochException FencedStateEpochException "

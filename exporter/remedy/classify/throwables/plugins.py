@@ -149,7 +149,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
     ),
     rule(
         FailureKind.TIMEOUT,
-        "HTTP clients that waited in vain",
+        "HTTP clients that got no answer",
         "",
         "org.apache.http.conn.ConnectTimeoutException "
         "org.apache.http.conn.ConnectionPoolTimeoutException "
