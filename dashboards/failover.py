@@ -80,7 +80,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Groups with nothing known",
-            "They have a checkpoint, and nothing tells where they would land. Treat them as not "
+            "They have a checkpoint, and where they would continue is unknown. Treat them as not "
             "ready: see `/api/v1/flows` for the reason.",
             f"count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)} unless {known}) or "
             f"0 * count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)})",

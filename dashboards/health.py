@@ -192,7 +192,7 @@ def _inputs() -> list[Panel]:
         ),
         lines(
             "Reads of single records",
-            "Made to tell the age of the oldest record that waits, a second. They cost the "
+            "Made for the age of the oldest record that waits, a second. They cost the "
             "upstream cluster: bound them by `probes`.",
             [Query(HERE.rate(mm2.PROBE_READS, "reason"), "{{reason}}")],
             unit="cps",

@@ -55,7 +55,7 @@ class Reading(NamedTuple):
         """Return the configuration, for a look of one's own. Raises ConfigError."""
         found = self.loaded()
         if found is None:
-            raise ConfigError(("--config: no daemon tells it, and without it nothing can be read",))
+            raise ConfigError(("--config: no daemon answers, and without it nothing can be read",))
         return found
 
 

@@ -106,7 +106,7 @@ def abort(access: Access, plan_id: str, *, because: str) -> int:
             case Done():
                 output.error(
                     f"plan {plan_id} is asked to go back, as far as there is a way: plan show "
-                    f"{plan_id} tells how far it is"
+                    f"{plan_id} shows how far it is"
                 )
                 return OK
             case NotFound():

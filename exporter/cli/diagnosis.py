@@ -219,7 +219,7 @@ def mapping(
     expected = ids.get(configured)
     if worker_says is None or expected is None:
         who = "the worker" if worker_says is None else configured
-        return Line(about, "kafka", "unknown", f"{who} does not tell a cluster id")
+        return Line(about, "kafka", "unknown", f"{who} returns no cluster id")
     if worker_says == expected:
         return Line(about, "kafka", "ok", f"its Kafka cluster is {configured}")
     real = next((name for name, known in ids.items() if known == worker_says), None)
@@ -297,7 +297,7 @@ def addresses(
 def worker_clock(about: str, theirs: float | None, before: float, after: float) -> Line:
     """A worker's clock against ours; its Date header is cut to the second."""
     if theirs is None:
-        return Line(about, "clock", "unknown", "the worker does not tell the time")
+        return Line(about, "clock", "unknown", "the worker's answer has no time")
     skew = max(0.0, theirs - after, before - (theirs + 1.0))
     ahead = "ahead of" if theirs > after else "behind"
     if skew <= SKEW_S_MAX:

@@ -47,7 +47,7 @@ def follow(at: At, plan_id: str, *, pause: Pause = time.sleep) -> int:
                 return UNREACHABLE
             pause(LOOK_S)
     except KeyboardInterrupt:
-        output.error(f"the plan goes on without us: plan show {plan_id} tells how it stands")
+        output.error(f"the plan continues without this command: see plan show {plan_id}")
         return OPEN
 
 

@@ -284,7 +284,7 @@ def offsets_export(
     where = where_of(options)
     if from_beginning and where.connect is not None:
         raise click.UsageError(
-            "--from-beginning: Connect tells only what holds now; its storage has the past: "
+            "--from-beginning: Connect returns only current offsets; its storage has the past: "
             "--worker-config"
         )
     from exporter.cli import offsets as verbs  # noqa: PLC0415

@@ -57,7 +57,7 @@ class Repeat(Section):
 
 
 class Budgets(Section):
-    """How many records may be skipped, by anybody but a person with a plan of his own. What is
+    """How many records may be skipped, other than by an operator's own plan. What is
     above is a reason to look, not to go on: the breaker opens.
     """
 

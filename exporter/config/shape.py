@@ -247,7 +247,7 @@ class Probes(Section):
     """Reads of single upstream records, for the age of the oldest unreplicated one."""
 
     enabled: bool = True
-    """They need the permission to read the upstream topics. Without them log ends alone tell it."""
+    """They need Read on the upstream topics. Without them the age comes from log ends alone."""
     reads_per_round: int = Field(default=500, ge=1)
     """Per Kafka cluster, after each reading of its log ends; the others wait for their turn."""
     budget_s: Duration = Field(default=2.0, ge=0.1)

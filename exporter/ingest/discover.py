@@ -78,7 +78,7 @@ def find_offsets_topic(
         connect_cluster,
         f"no compacted topic on {admin.name} holds an offset of its source connectors: either none "
         "has committed yet, or name the topic in connect[].offsets_topic, or it is a standalone "
-        "worker, whose offsets are in a file: leave out its kafka, and REST tells them",
+        "worker, whose offsets are in a file: leave out its kafka, to read them over REST",
     )
 
 

@@ -31,7 +31,7 @@ Guard = Callable[[Callable[[], object], str, InputId], Callable[[], object]]
 
 REQUESTS_PER_STEP: Final = 5  # a step is made once a second
 MISSED_POLLS: Final = 3  # how many polls may fail before the last answer is taken down
-_CANNOT_BE_ASKED: Final = "cannot be asked ({detail}): workers tell offsets since Kafka 3.5"
+_CANNOT_BE_ASKED: Final = "cannot be read ({detail}): workers return offsets since Kafka 3.5"
 
 
 class RestOffsetsPoll:

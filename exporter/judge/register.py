@@ -29,7 +29,7 @@ BLIND_S_MAX: Final = 86_400.0
 # snapshot a second of a hundred thousand partitions does.
 LOOKS_PER_INTERVAL: Final = 12
 LAST_SEEN: Final = "last seen"
-_BLIND: Final = EvidenceItem("what it is seen in", "tells nothing now")
+_BLIND: Final = EvidenceItem("its input", "unavailable now")
 VERSION: Final = 1
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}

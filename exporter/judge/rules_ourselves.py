@@ -173,7 +173,7 @@ def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) ->
 def _instead(seen: Seen, view: InputView) -> str:
     """Say what stands in for an offsets topic."""
     count = len(polled_instead(seen.snapshot, view))
-    return f" REST tells the offsets of {count} connector(s) instead." if count else ""
+    return f" The offsets of {count} connector(s) come from REST instead." if count else ""
 
 
 def _trouble(view: InputView) -> str:

@@ -87,7 +87,7 @@ class Sight:
         view = self.connectors.get((cluster, connector))
         if view is None:
             return self._unlisted(cluster, connector)
-        return "Connect tells no state of it" if view.state == UNKNOWN_STATE else None
+        return "Connect has no state of it" if view.state == UNKNOWN_STATE else None
 
     def deleted(self, cluster: str, connector: str) -> bool:
         """Is it certain that there is no such connector any more? One that the configuration
@@ -220,7 +220,7 @@ class Sight:
             return None
         if view.live and not (view.tail is not None and view.tail.frozen):
             return None
-        return f"{wanted.kind} {wanted.input} tells nothing: {view.last_error or 'not read yet'}"
+        return f"{wanted.kind} {wanted.input} is unavailable: {view.last_error or 'not read yet'}"
 
 
 def _missing(rest: RestConnector) -> str | None:

@@ -142,8 +142,8 @@ Law = Callable[[Case], str | None]
 
 
 def blind(case: Case) -> str | None:
-    """Law 1: while an input tells nothing, nothing is known. What it was is kept until it tells
-    again.
+    """Rule 1: unknown while an input is unavailable. The state from before is retained until the
+    input is back.
     """
     if case.blind is not None:
         return case.blind
@@ -156,30 +156,32 @@ def blind(case: Case) -> str | None:
 
 
 def paused(case: Case) -> str | None:
-    """Law 2: nothing is expected of what a person paused."""
+    """Rule 2: no progress is expected of a paused connector."""
     return "the connector is paused" if case.rests == Verdict.PAUSED else None
 
 
 def stopped(case: Case) -> str | None:
-    """Law 23: nothing is expected of what a person stopped."""
+    """Rule 23: no progress is expected of a stopped connector."""
     return "the connector is stopped" if case.rests == Verdict.STOPPED else None
 
 
 def not_copied(case: Case) -> str | None:
-    """Law 3: nothing is expected of a partition that the connector does not work on (any more)."""
+    """Rule 3: no progress is expected of a partition that the connector does not work on (any
+    more).
+    """
     return None if case.copied else "the connector does not work on it: its offset is left over"
 
 
 def overdue(case: Case) -> str | None:
-    """Law 27: records wait in a partition that was added upstream, no task is to copy it, and
+    """Rule 27: records wait in a partition that was added upstream, no task copies it, and
     MirrorMaker should have found it by now.
     """
     return "records wait in it, and no task is to copy it" if case.overdue else None
 
 
 def unfound(case: Case) -> str | None:
-    """Law 26: nothing is expected of a partition that was added upstream, until MirrorMaker has
-    looked for new ones, and for three intervals since.
+    """Rule 26: no progress is expected of a partition that was added upstream, until MirrorMaker
+    has refreshed its topics, and for three intervals after that.
     """
     if case.unassigned:
         return "it is new, and MirrorMaker has not looked for new partitions since"
@@ -189,7 +191,7 @@ def unfound(case: Case) -> str | None:
 
 
 def rewound(case: Case) -> str | None:
-    """Law 6: it went back, and is rewound until it has come as far again."""
+    """Rule 6: it went back, and is rewound until it reaches its earlier position again."""
     return "it went back and has not come as far again" if case.behind else None
 
 
@@ -197,10 +199,9 @@ def rewound(case: Case) -> str | None:
 
 
 def stalled(case: Case) -> str | None:
-    """Law 4: something waits and nothing moves for three intervals, and something shows why.
-
-    What was silent is called stalled only when that shows for three intervals, and the other way
-    round: a connector that is restarted over and over would change its verdict each time.
+    """Rule 4: work waits and nothing advances for three intervals, and a cause is visible. A silent
+    partition becomes stalled, or the other way round, only after three intervals: a connector in a
+    restart loop would otherwise change its verdict each time.
     """
     if case.stuck_s is None:
         return None
@@ -221,9 +222,7 @@ def stalled(case: Case) -> str | None:
 
 
 def silent(case: Case) -> str | None:
-    """Law 5: something waits and nothing moves for three intervals, and everything claims to
-    run.
-    """
+    """Rule 5: work waits and nothing advances for three intervals, and every state is RUNNING."""
     if case.stuck_s is None:
         return None
     done = "nothing advanced" if case.placed else "nothing was ever committed"
@@ -232,28 +231,30 @@ def silent(case: Case) -> str | None:
 
 
 def slow(case: Case) -> str | None:
-    """Law 7: it moves, and what is left to do grew over the whole window all the same."""
+    """Rule 7: it advances, and its lag grew over the whole window all the same."""
     if not case.falls_behind or case.moved_s is None or case.moved_s >= case.patience_s:
         return None
     return "it advances, and what is left to do grew over the whole window"
 
 
 def moves(case: Case) -> str | None:
-    """Law 8: it moved within three intervals."""
+    """Rule 8: it advanced within three intervals."""
     if case.moved_s is None or case.moved_s >= case.patience_s:
         return None
     return "it advances"
 
 
 def keeps_up(case: Case) -> str | None:
-    """Law 9: nothing waits, and the log end moved within three intervals: it has just done that."""
+    """Rule 9: nothing waits, and the log end advanced within three intervals: the work was just
+    done.
+    """
     if case.waiting_s is not None or case.ahead or case.watched_s < case.patience_s:
         return None
     return "nothing waits" if case.end_still_s < case.patience_s else None
 
 
 def idle(case: Case) -> str | None:
-    """Law 10: nothing waits, and the log end stood still for three intervals."""
+    """Rule 10: nothing waits, and the log end stood still for three intervals."""
     if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
         return None
     since = case.since(case.end_still_s)
@@ -261,15 +262,15 @@ def idle(case: Case) -> str | None:
 
 
 def beyond_the_end(case: Case) -> str | None:
-    """Law 11: a position beyond the log end does not tell what is left to do."""
+    """Rule 11: a position beyond the log end does not show how much work is left."""
     if not case.ahead or case.still_s < case.patience_s:
         return None
     return f"its position lies {case.ahead} records beyond the log end"
 
 
 def perhaps_nothing(case: Case) -> str | None:
-    """Law 12: where reading is not allowed, a distance that does not grow may be transaction
-    markers, or what compaction left.
+    """Rule 12: where reading is not allowed, a constant distance to the log end may be transaction
+    markers or compacted offsets.
     """
     if case.waiting_s is None or case.sure or min(case.waiting_s, case.still_s) < case.patience_s:
         return None
@@ -280,9 +281,9 @@ def perhaps_nothing(case: Case) -> str | None:
 
 
 def no_offset(case: Case) -> str | None:
-    """Law 13: without an offset there is nothing to judge by. Why there is none, nothing tells: a
-    connector takes the offset of a file back that it has done with, JDBC in bulk mode commits none
-    at every poll, and a person resets.
+    """Rule 13: without an offset there is nothing to compare. The reason is unknown: a connector
+    removes the offset of a finished file, JDBC in bulk mode commits none at every poll, and an
+    operator resets.
     """
     if case.unsure:
         return (
@@ -297,15 +298,15 @@ def no_offset(case: Case) -> str | None:
 
 
 def cannot_work(case: Case) -> str | None:
-    """Law 14: a connector of which nothing runs moves nothing, whatever there is to do."""
+    """Rule 14: a connector without a running task advances nothing, whatever work there is."""
     if case.why is None or not case.why_all or min(case.still_s, case.why_s) < case.patience_s:
         return None
     return f"nothing advanced since {case.since(case.still_s)}: {case.why}"
 
 
 def stopped_with_a_task(case: Case) -> str | None:
-    """Law 15: where some tasks have failed, those partitions are stalled that used to move and are
-    late. Of the others nobody can tell whose they are.
+    """Rule 15: where some tasks have failed, the partitions that used to advance and are late are
+    stalled. Which task has the other partitions is unknown.
     """
     if case.why is None or case.moved_s is None or case.moved_s <= case.late_s:
         return None
@@ -317,7 +318,7 @@ def stopped_with_a_task(case: Case) -> str | None:
 
 
 def in_rhythm(case: Case) -> str | None:
-    """Law 16: it moved within three intervals, or within three times the longest gap of its
+    """Rule 16: it advanced within three intervals, or within three times the longest gap of its
     window.
     """
     if case.moved_s is None or case.moved_s > case.late_s:
@@ -326,19 +327,19 @@ def in_rhythm(case: Case) -> str | None:
 
 
 def alive(case: Case) -> str | None:
-    """Law 17: it commits one offset again and again: its task lives. So does one whose database
-    sends nothing any more (heartbeats), or one in a snapshot, so that is no sign of idleness.
+    """Rule 17: it commits one offset repeatedly: its task lives. So does a task whose database
+    sends nothing any more (heartbeats), or one in a snapshot, so this is no sign of idleness.
     """
     if case.repeated_s is None or case.repeated_s > case.patience_s:
         return None
     return (
-        "it commits, and its offset stays the same: its task lives, and nothing tells whether "
+        "it commits, and its offset stays the same: its task lives, and it is unknown whether "
         "there is anything to do"
     )
 
 
 def out_of_character(case: Case) -> str | None:
-    """Law 18: watched for eight days, it was never quiet for a third of this long."""
+    """Rule 18: observed for eight days, it was never quiet for a third of this time."""
     if case.moved_s is None or not case.longest_s or case.watched_s < OBSERVED_ENOUGH_S:
         return None
     if case.moved_s <= max(case.patience_s, RHYTHMS_LATE * case.longest_s):
@@ -351,8 +352,8 @@ def out_of_character(case: Case) -> str | None:
 
 
 def against_its_habit(case: Case) -> str | None:
-    """Law 22: its connector as a whole pauses longer than its history knows any, for the hours of
-    the week that the pause covers, and nobody looked away for three intervals.
+    """Rule 22: its connector as a whole pauses longer than ever in its history, for the hours of
+    the week that the pause covers, and no observation is missing for three intervals.
     """
     if case.unusual is None or min(case.watched_s, case.still_s) < case.patience_s:
         return None
@@ -360,42 +361,42 @@ def against_its_habit(case: Case) -> str | None:
 
 
 def recovering(case: Case) -> str | None:
-    """Law 19: what was stalled is so until it moves, or runs for three intervals."""
+    """Rule 19: what was stalled stays stalled until it advances, or runs for three intervals."""
     if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
         return None
     return "nothing advanced since its tasks run again"
 
 
 def untold(case: Case) -> str | None:
-    """Law 20: nothing is committed, and without a second signal idle looks like dead."""
+    """Rule 20: nothing is committed, and without a second signal idle and dead look the same."""
     if case.watched_s < case.patience_s:
         return None
     if case.endless is not None:
         return f"nothing is committed, and what is left to do is unknown: {case.endless}"
-    return "nothing is committed, and nothing tells whether there is anything to do"
+    return "nothing is committed, and it is unknown whether there is anything to do"
 
 
 def has_failed(failed: str | None) -> str | None:
-    """Law 24: a connector is failed while it, or a task of it, is, whatever its partitions look
-    like. That something waits for it, and nothing moves, says more.
+    """Rule 24: a connector is failed while it, or a task of it, is failed, whatever its partitions
+    show. Work that waits without any progress is the worse verdict.
     """
     return failed
 
 
 def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
-    """Law 25: it runs for three intervals and never committed anything: it has nothing to do, or
-    what it does never succeeds. Nothing tells which.
+    """Rule 25: it runs for three intervals and never committed: it has no work, or its work never
+    succeeds. Which of the two is unknown.
     """
     if ran_s < patience_s:
         return None
     return (
         f"it has run since {since} and never committed: there is nothing to do, or it cannot read "
-        "its source or write its topics, which its worker's log tells"
+        "its source or write its topics, see its worker's log"
     )
 
 
 def too_soon(case: Case) -> str | None:
-    """Law 21: a verdict needs three intervals."""
+    """Rule 21: a verdict needs three intervals."""
     if case.before is not Verdict.UNKNOWN:
         return None
     return f"a verdict needs three intervals ({length(case.patience_s)}) of watching"

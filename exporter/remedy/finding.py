@@ -67,7 +67,9 @@ class WindowFinder:
     def find(self, case: Case, now: Now, snapshot: Snapshot) -> Answer:
         """See planner.Finder."""
         if now.config is None or now.pairs is None:
-            return NotIdentified("not_told", "Connect does not tell its configuration and offsets")
+            return NotIdentified(
+                "not_told", "Connect does not return its configuration and offsets"
+            )
         sink, flow = sink_of(snapshot, case), flow_of(snapshot, case)
         if sink is not None:
             return self._in_sink(case, now, snapshot, sink)

@@ -304,7 +304,7 @@ class Planner:
         now = self._gatherer.now(case.connect, case.connector)
         about = self._about(case, now, by=by, because=because)
         if about is None:
-            said = "Connect does not tell what it would have to for a plan to be made"
+            said = "Connect does not return what a plan needs"
             return Considered(case.action, case, None, (), said=said)
         plan = self._plan(case, about, restored)
         made = replace(case, plan=plan)

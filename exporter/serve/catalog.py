@@ -132,7 +132,7 @@ CATALOG: tuple[Spec, ...] = (
         "source_offset_position",
         (*SOURCE_PARTITION, "field"),
         "Each numeric field of the source offset in the newest record that the offsets topic holds "
-        "for this source partition, or that REST tells where no topic can be read: what Connect "
+        "for this source partition, or from REST if no topic can be read: what Connect "
         "would hand to the task. For MirrorMaker 2 the "
         "field offset is the last record replicated, not the next one.",
     ),
@@ -140,14 +140,14 @@ CATALOG: tuple[Spec, ...] = (
         "source_offset_last_commit_timestamp_seconds",
         SOURCE_PARTITION,
         "Unix time of the newest commit: the timestamp of the newest record in the offsets topic "
-        "for this source partition. None where only REST tells the offset.",
+        "for this source partition. None where only REST has the offset.",
     ),
     LAST_ADVANCE := gauge(
         "source_offset_last_advance_timestamp_seconds",
         SOURCE_PARTITION,
         "Unix time of the newest commit whose source offset differs from the one before it: the "
         "timestamp of that record in the offsets topic, or of the poll that saw the change where "
-        "only REST tells the offset.",
+        "only REST has the offset.",
     ),
     COMMITS := counter(
         "source_offset_commits_total",

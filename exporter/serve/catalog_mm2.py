@@ -137,7 +137,7 @@ MM2: tuple[Spec, ...] = (
     PROBE_READS := counter(
         "probe_reads_total",
         ("reason",),
-        "Reads of single records, made to tell the age of the oldest unreplicated one.",
+        "Reads of single records, for the age of the oldest unreplicated one.",
     ),
     PROBE_SKIPPED := counter(
         "probe_reads_skipped_total",

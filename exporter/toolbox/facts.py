@@ -166,7 +166,7 @@ def gather(
         if len(logs) < len(there):
             unknown = (
                 *unknown,
-                f"a partition on {reads_from} tells no log end just now: try again",
+                f"a partition on {reads_from} returns no log end now: try again",
             )
     return Facts(
         connector=connector,

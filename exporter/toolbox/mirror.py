@@ -287,7 +287,7 @@ def _impossible(
     if following is None:
         return Problem(
             where=name_of(at),
-            wrong="no record tells the time of its position",
+            wrong="no record has the time of its position",
             right="say --to-time, or leave its topic out (--topics)",
         )
     if following > log.end:

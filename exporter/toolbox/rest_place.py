@@ -106,7 +106,7 @@ class RestPlace:
         del connectors
         raise Refused(
             self.name,
-            "Connect tells only what holds now; its storage has the past: --worker-config",
+            "Connect returns only current offsets; its storage has the past: --worker-config",
         )
 
     def close(self) -> None:

@@ -233,7 +233,7 @@ class StoragePlace:
         if missing is not None:
             raise Refused(
                 contents.where,
-                f"there is no topic {missing}, which would tell whether {connector} keeps its "
+                f"there is no topic {missing}, which would show whether {connector} keeps its "
                 "offsets here: is config.storage.topic right?",
             )
         if contents.where in self._missing:

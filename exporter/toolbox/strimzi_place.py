@@ -152,7 +152,7 @@ class StrimziPlace:
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
         """Refused: the operator tells only what holds now."""
         del connectors
-        said = "the operator tells only what holds now; the storage has the past: --worker-config"
+        said = "the operator lists only current offsets; the storage has the past: --worker-config"
         raise Refused(self.name, said)
 
     def close(self) -> None:

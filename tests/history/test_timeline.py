@@ -291,7 +291,7 @@ def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
     publish(base, usual(until=MORNING - 30 * 86_400.0))
     assert any("not of that time" in note for note in told(base, until=60).notes)
     publish(base, usual(connector="other"))
-    assert "history is too short to tell what is usual of it" in told(base, until=60).notes
+    assert "history is too short for its baseline" in told(base, until=60).notes
     path_of(base).write_text("{")
     assert any("damaged" in note for note in told(base, until=60).notes)
 

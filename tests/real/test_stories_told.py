@@ -41,7 +41,7 @@ def shown(stage: Stage, flow: Flow) -> None:
             assert verdict(document, flow) == verdict(asked, flow)
         assert verdict(asked, flow)[0] == "silent"
         (law,) = {at["law"] for at in explained_alone["judgements"]}
-        assert law.startswith("Law 5: ")
+        assert law.startswith("Rule 5: ")
         stage.product.start_daemon()
         more.stop()
         stalls.reading_allowed(flow)

@@ -16,7 +16,7 @@ PROGRAM: Final = "offsetwatch"
 EXIT_CODES: Final = (
     (0, "as asked, and nothing wrong was found"),
     (1, "findings or differences, or not known"),
-    (2, "wrong usage, or a mistake in the configuration; nothing was asked of anybody"),
+    (2, "wrong usage, or a mistake in the configuration; no request was sent"),
     (3, "denied: by a guard, out of bounds, not confirmed; all is as it was before"),
     (4, "the world changed between the question and the answer; everything is as before"),
     (5, "in doubt or parked: a person has to decide"),

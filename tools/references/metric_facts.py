@@ -67,7 +67,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
             purpose="0 after a reload: the file on disk is wrong and the one before is in use.",
         ),
         c.RELOAD_AT: Facts(
-            besides=_ALWAYS, purpose="Tells whether a change of the file has been taken up."
+            besides=_ALWAYS, purpose="Shows whether a change of the file is in use."
         ),
         c.WEB_RELOAD_SUCCESSFUL: Facts(
             besides="Absent for a listener without a web config file.",
@@ -99,7 +99,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.SERIES_DROPPED: Facts(besides=_COUNTED),
         m.PROBE_READS: Facts(
             besides=_COUNTED,
-            purpose="What telling lag in seconds costs upstream, in reads of single records.",
+            purpose="What lag in seconds costs upstream, in reads of single records.",
         ),
         m.PROBE_SKIPPED: Facts(
             besides=_COUNTED,
@@ -162,7 +162,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.REWINDS: Facts((Need.OFFSETS,)),
         c.RESETS: Facts((Need.OFFSETS,)),
         c.FROM_REST: Facts(
-            besides="Only for connectors whose offsets no topic and no consumer group tells.",
+            besides="Only for connectors whose offsets are in no topic and no consumer group.",
             purpose="To know which positions are as old as a poll and have no times of commits.",
         ),
         c.EVENT_TIME: Facts(
@@ -188,7 +188,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         m.CAUGHT_UP: Facts(
             _LAGS,
             f"{_NO_SYNCS} Absent until a read has succeeded.",
-            "Tells a flow at rest from one with a record to copy, where offsets cannot.",
+            "Distinguishes a flow at rest from one with a record to copy, where offsets cannot.",
         ),
         m.TOPIC_LAG: Facts(
             _LAGS,
@@ -249,7 +249,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
         c.SINK_LAG: Facts((Need.SINKS,), "Absent where the log end is unknown."),
         c.SINK_LAG_SECONDS: Facts(
             (Need.SINKS,),
-            "Absent where neither a log end nor a read of the log tells it.",
+            "Absent where neither a log end nor a read of the log has it.",
             "0 for a sink that rests behind a transaction marker, whose lag in records is 1.",
         ),
     },

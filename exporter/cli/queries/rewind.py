@@ -23,7 +23,7 @@ def rewind(where: Where, connector: str, moment: str, how: Changing, *, allow_sk
     connect_named(config, where.connect)
     body = asof.body_back_to(config, moment, where.connect, connector)
     if body is None:
-        output.error("the tables cannot tell all of it: nothing was changed")
+        output.error("the tables do not contain all of it: nothing was changed")
         return carrying.DENIED
     document = parse(body, patch_of=connector)
     assert isinstance(document, Document)  # of what Connect itself once wrote

@@ -117,7 +117,7 @@ def pin(
     up = upstream.bounds(there, stable=True)
     readable = [at for at in there if at in up and copies[at] in down]
     notes += tuple(
-        f"{at.topic}-{at.partition}: its log tells no end just now: not audited"
+        f"{at.topic}-{at.partition}: its log end is unknown now: not audited"
         for at in there
         if at not in readable
     )

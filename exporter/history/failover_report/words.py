@@ -23,7 +23,7 @@ REASONS: Final = {
     Why.NO_LOG_ENDS.value: "the ends of one of the logs were not sampled",
     Why.BEYOND_THE_END.value: "the group stood beyond the end of the upstream log",
     Why.NO_SYNCS.value: "there was no offset sync, or it may have been another flow's",
-    Why.NOT_TRANSLATED.value: "the syncs do not tell where its record is on the target",
+    Why.NOT_TRANSLATED.value: "the syncs do not contain the position of its record on the target",
     Why.NO_LANDING.value: "it had neither a commit of its own nor a checkpoint on the target",
     Why.CHECKPOINT_HIDDEN.value: "compaction may have taken a checkpoint before it was read",
     Why.OUTSIDE_THE_LOG.value: "it would have landed outside the downstream log",

@@ -128,7 +128,7 @@ def _usual(base: Path, whose: tuple[str, str], until: float) -> tuple[Baseline |
     for at in found.connectors:
         if (at.connect_cluster, at.connector) == whose:
             return at, None
-    return None, "history is too short to tell what is usual of it"
+    return None, "history is too short for its baseline"
 
 
 def _clusters(base: Path, connector: str) -> list[str]:

@@ -69,7 +69,7 @@ class Converter:
     @property
     def name(self) -> str:
         """For people."""
-        return self.class_name or "the worker's own, which it does not tell"
+        return self.class_name or "the worker's own, which its REST API does not return"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ SHOW_RECORDS: Final = (
 )
 TELL_DEFAULTS: Final = (
     "If this connector goes by its worker's converters, give worker_properties_file under connect "
-    "in the configuration of offsetwatch: Connect does not tell what they are."
+    "in the configuration of offsetwatch: Connect does not return them."
 )
 ONE_AT_A_TIME: Final = (
     "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "

@@ -97,7 +97,7 @@ def _refused(subject: SinkSubject) -> NotIdentified | None:
         return NotIdentified(
             "no_failure",
             "no task of it has failed: it waits, or tries the same again and again, as it does for "
-            "what is away and comes back; no record is to blame as far as anybody can tell",
+            "what is away and comes back; no record is known to be the cause",
         )
     denied = refusal(failure)
     if denied is not None or failure.kind == "corrupt":

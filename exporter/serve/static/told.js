@@ -92,13 +92,13 @@ export function inputs(root, overview) {
   if (!down.length) return root.replaceChildren();
   const rows = down.slice(0, CARDS_MAX).map((at) => element("li", {}, element("code", {}, `${at.kind} ${at.input}`), ` ${trouble(at)}`));
   const more = down.length > rows.length ? [element("li", {}, `and ${down.length - rows.length} more`)] : [];
-  const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} cannot be relied on now. What depends on those that tell nothing is not shown.`;
+  const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} cannot be relied on now. What depends on unavailable ones is not shown.`;
   root.replaceChildren(element("p", { kind: "warned" }, head), element("ul", {}, ...rows, ...more));
 }
 
 function trouble(at) {
   const last = at.last_success_at === null ? "never worked so far" : `last worked at ${clock(at.last_success_at)}`;
-  return `${at.live ? "still counts" : "tells nothing"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
+  return `${at.live ? "still counts" : "unavailable"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
 }
 
 export function remedies(root, overview) {
@@ -110,7 +110,7 @@ export function remedies(root, overview) {
     root.replaceChildren(element("p", { kind: "faint" }, overview.ready ? "Guarded remediation says nothing yet, or does not run here." : "Not known yet."));
     return;
   }
-  const nodes = [element("p", { kind: "faint" }, `Mode ${seen.mode}. ${seen.plans.length ? "" : "No plan waits for anybody."}`)];
+  const nodes = [element("p", { kind: "faint" }, `Mode ${seen.mode}. ${seen.plans.length ? "" : "No plan waits."}`)];
   nodes.push(...seen.plans.map(plan), ...seen.refusals.map(refusal));
   if (seen.untold) nodes.push(element("p", { kind: "faint" }, `${seen.untold} more are not shown: `, element("code", {}, "offsetwatch plan list")));
   const open = new Set([...root.querySelectorAll("details[data-key][open]")].map((node) => node.dataset.key));

@@ -48,7 +48,7 @@
 {{- end -}}
 {{- if gt (int $v.replicaCount) 1 -}}
   {{- if not (include "offsetwatch.journal" .) -}}
-    {{- $wrong = append $wrong "replicaCount: more than one needs a journal that all share (config.remedy.journal.kafka); without it each would act and tell by itself" -}}
+    {{- $wrong = append $wrong "replicaCount: more than one needs a journal that all share (config.remedy.journal.kafka); without it each would act and notify by itself" -}}
   {{- end -}}
   {{- if or $v.persistence.enabled $v.persistence.existingClaim -}}
     {{- $wrong = append $wrong "replicaCount: one volume is of one daemon; with a journal in Kafka persistence is not needed" -}}

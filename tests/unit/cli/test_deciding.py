@@ -310,7 +310,7 @@ def test_who_stops_looking_does_not_stop_the_plan(bureau, capsys):
         raise KeyboardInterrupt
 
     assert Daemon(bureau, interrupt).approved() == 5
-    assert "goes on without us" in capsys.readouterr().err
+    assert "continues without this command" in capsys.readouterr().err
     assert state(bureau) is PlanState.APPROVED
 
 

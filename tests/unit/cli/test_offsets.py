@@ -304,7 +304,7 @@ def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
         (("reset", "--flow", "a"), "two aliases, as in west->east"),
         (("reset", "--flow", "->"), "two aliases, as in west->east"),
         (("diff",), "--offsets is missing"),
-        (("export", "--from-beginning"), "Connect tells only what holds now"),
+        (("export", "--from-beginning"), "Connect returns only current offsets"),
         (("import", "--rename", "a"), "OLD=NEW"),
         (("import", "--kafka", "k"), "--kafka goes with --worker-config"),
     ],

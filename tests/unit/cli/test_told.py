@@ -15,7 +15,7 @@ def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
         "critical mm2_silent_stall lab/mm2 west->east 2025-11-21 08:00:00Z",
         "lag: 300 records; states: connector running",
         "west->east silent 2025-11-21 07:43:20Z 5 work waits silent: 1 partition",
-        "Law 5: something waits and nothing moves for three intervals",
+        "Rule 5: work waits and nothing advances for three intervals",
     ):
         assert part in printed, printed
 

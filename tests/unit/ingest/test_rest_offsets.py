@@ -103,9 +103,9 @@ def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_tak
 @pytest.mark.parametrize(
     ("answer", "reason", "words"),
     [
-        (httpx.Response(404, json=NO_PATH), "not_found", "workers tell offsets since Kafka 3.5"),
-        (httpx.Response(404, text="<html>"), "not_found", "workers tell offsets since Kafka 3.5"),
-        (httpx.Response(405), "refused", "workers tell offsets since Kafka 3.5"),
+        (httpx.Response(404, json=NO_PATH), "not_found", "workers return offsets since Kafka 3.5"),
+        (httpx.Response(404, text="<html>"), "not_found", "workers return offsets since Kafka 3.5"),
+        (httpx.Response(405), "refused", "workers return offsets since Kafka 3.5"),
         (httpx.Response(500), "server_error", "HTTP 500"),
         (httpx.ConnectError("refused"), "unreachable", "refused"),
         (httpx.Response(200, text="[]"), "malformed", "offsets_shape"),

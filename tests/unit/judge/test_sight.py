@@ -69,18 +69,18 @@ def test_what_everything_would_show_is_gone():
     [
         pytest.param(
             world(heard(REST.id, live=False), READ),
-            "connect_rest lab tells nothing: no route",
+            "connect_rest lab is unavailable: no route",
             id="rest",
         ),
         pytest.param(
             world(REST, heard(READ.id, live=False)),
-            "tail east/connect-offsets tells nothing: no route",
+            "tail east/connect-offsets is unavailable: no route",
             id="tail",
         ),
         pytest.param(world(REST), "tail east/connect-offsets was not read yet", id="unread"),
         pytest.param(
             world(REST, heard(READ.id, frozen=True)),
-            "tail east/connect-offsets tells nothing: not read yet",
+            "tail east/connect-offsets is unavailable: not read yet",
             id="frozen",
         ),
         pytest.param(
@@ -282,7 +282,8 @@ def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be
     assert unmirrored(heard(SYNCS)) is None
     assert unmirrored(replace(dead, last_reason="not_found")) is None
     assert (
-        unmirrored(replace(dead, last_reason="denied")) == "tail west/syncs tells nothing: no route"
+        unmirrored(replace(dead, last_reason="denied"))
+        == "tail west/syncs is unavailable: no route"
     )
     assert unmirrored() == "tail west/syncs was not read yet"
 
@@ -293,12 +294,12 @@ def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
 
 def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
     gone = replace(heard(READ.id, live=False), last_reason="not_found")
-    assert missing(world(REST, gone)) == f"tail {OFFSETS} tells nothing: no route"
+    assert missing(world(REST, gone)) == f"tail {OFFSETS} is unavailable: no route"
 
 
 def test_who_is_not_listed_where_states_are_not_known_may_be_there():
     seen = world(heard(READ.id, live=False), connectors=())
-    assert missing(seen) == f"tail {OFFSETS} tells nothing: no route"
+    assert missing(seen) == f"tail {OFFSETS} is unavailable: no route"
 
 
 @pytest.mark.parametrize("listings", [False, True])

@@ -270,7 +270,7 @@ def test_what_is_shorter_than_three_intervals_changes_nothing(case):
 def test_every_law_says_what_it_holds():
     assert sorted(LAWS) == list(range(1, len(LAWS) + 1))
     for number, words in LAWS.items():
-        assert words.startswith(f"Law {number}: ")
+        assert words.startswith(f"Rule {number}: ")
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_a_class_is_known_by_its_aliases(name: str) -> None:
 
 def test_a_converter_is_called_by_its_class_where_that_is_known() -> None:
     assert Converter(JSON).name == JSON
-    assert Converter().name == "the worker's own, which it does not tell"
+    assert Converter().name == "the worker's own, which its REST API does not return"
 
 
 def test_settings_of_a_converter_count_beside_its_class_only() -> None:

@@ -102,7 +102,7 @@ def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> No
     found = decode([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
     assert found.evidence(UNKNOWN, CONVERTER)[0] == (
         "converter",
-        "the worker's own, which it does not tell",
+        "the worker's own, which its REST API does not return",
     )
 
 

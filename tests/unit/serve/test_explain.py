@@ -253,7 +253,7 @@ def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong
     found = document(snapshot, view)
     ((judged,), (wrong,)) = (found["judgements"], found["findings"])
     assert (judged.verdict, judged.rule, judged.reason) == ("silent", 5, "work waits")
-    assert judged.law.startswith("Law 5: something waits")
+    assert judged.law.startswith("Rule 5: work waits")
     assert wrong.name == "mm2_silent_stall"
 
 
