@@ -9,9 +9,8 @@ Called by memory.py; rules read it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -95,7 +94,7 @@ class Diary:
 
     state: str = ""
     state_at: float = 0.0
-    restarts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_KEPT))
+    restarts: tuple[float, ...] = ()
     last: tuple[float, str] = (0.0, "")
     run: Run | None = None
     seen_at: float = 0.0
@@ -180,7 +179,8 @@ class Failures:
                 self._take_in(whose, change, positions, snapshot.at, moment)
         self._followed = frozenset(told)
         for whose, state, failure in _polled(snapshot):
-            if whose not in told:
+            # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
+            if whose not in told and (state == "failed" or whose in self.of):
                 change = StateChange(snapshot.at, state, failure)
                 self._take_in(whose, change, positions, snapshot.at, snapshot.at)
 
@@ -255,7 +255,7 @@ class Failures:
         last, diary.failure = diary.failure, None
         if not failed:
             if last is not None and change.state in _RESTARTED:
-                diary.restarts.append(moment)
+                diary.restarts = (*diary.restarts, moment)[-RESTARTS_KEPT:]
                 diary.starts += 1
             return
         diary.failure = change
@@ -289,7 +289,7 @@ class Failures:
                 whose=whose,
                 state=diary.state,
                 state_at=diary.state_at,
-                restarts=tuple(diary.restarts),
+                restarts=diary.restarts,
                 last=diary.last,
                 run=diary.run,
                 seen_at=diary.seen_at,
@@ -310,7 +310,7 @@ class Failures:
             at.whose: Diary(
                 state=at.state,
                 state_at=at.state_at,
-                restarts=deque(at.restarts, RESTARTS_KEPT),
+                restarts=at.restarts[-RESTARTS_KEPT:],
                 last=at.last,
                 run=at.run,
                 seen_at=at.seen_at or at.state_at,
@@ -420,7 +420,7 @@ def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
     if run.same:
         return run
     if stood and run.count >= FAILURES:
-        diary.restarts.clear()  # they were one trouble, and it got past it
+        diary.restarts = ()  # they were one trouble, and it got past it
     return _again(run, positions) if failed else None
 
 

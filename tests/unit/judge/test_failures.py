@@ -190,6 +190,16 @@ def test_of_two_connectors_and_two_tasks_each_has_its_own_and_they_come_by_name(
     assert [(run.connector, run.task) for run in runs] == [("a", 0), ("z", 0), ("z", 1)]
 
 
+def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
+    """There may be 240,000 tasks."""
+    watching.look(100.0, polled(task("running"), task("paused", number=1)))
+    assert watching.failures.of == {}
+    watching.look(110.0, polled(task("failed"), task("paused", number=1)))
+    watching.look(120.0, polled(task("running"), task("paused", number=1)))
+    assert list(watching.failures.of) == [FILES]
+    assert list(watching.failures.of[FILES].restarts) == [120.0]
+
+
 def test_no_more_restarts_are_kept_than_that(watching):
     watching.fail(0.0, RESTARTS_KEPT + 3, positions={"a": "1"})
     assert len(watching.failures.of[FILES].restarts) == RESTARTS_KEPT
