@@ -116,6 +116,7 @@ def files() -> Iterator[Path]:
         "CHANGELOG.md",
         "config-reference.yaml",
         "docs/**/*.md",
+        "docs/**/*.svg",
         "alerts/**/*.md",
         "alerts/*.yaml",
         "alerts/optional/*.yaml",
