@@ -126,8 +126,8 @@ def status(*, output_format: OutputFormat, **how: Any) -> None:
 @output_options
 @timeout_option()
 def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) -> None:
-    """Reach everything, read-only, and say what is fine and what is not. Exit code 1 with findings,
-    7 if something does not answer.
+    """Check every cluster and worker, read-only, and print what to fix. Exit code 1 with warnings
+    or failures, 7 if something does not answer.
     """
     from exporter.cli import doctor  # noqa: PLC0415
 
@@ -179,7 +179,7 @@ for group in (
     "--topic-role",
     required=True,
     type=click.Choice([role.value for role in TopicRole]),
-    help="What the topic is for.",
+    help="The role of the topic.",
 )
 @click.option(
     "--encoding",
@@ -188,7 +188,7 @@ for group in (
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 def decode(topic_role: str, encoding: str | None, file: str) -> None:
-    """Say what records mean, or why they mean nothing.
+    """Decode records of an internal topic, or print why they cannot be decoded.
 
     FILE (or -) holds JSON lines or one JSON array of {"key": ..., "value": ...}, either of them
     null where the record has none; other fields are passed on. Exit code 1 if a record is
@@ -200,11 +200,17 @@ def decode(topic_role: str, encoding: str | None, file: str) -> None:
 
 
 @cli.command()
-@click.option("--strimzi", "namespace", metavar="NAMESPACE", required=True, help="Where it runs.")
+@click.option(
+    "--strimzi",
+    "namespace",
+    metavar="NAMESPACE",
+    required=True,
+    help="The namespace of its resources.",
+)
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="How to reach Kubernetes; else as a pod, or as kubectl does.",
+    help="A kubeconfig; default: the pod's service account, or kubectl's files.",
 )
 @click.option(
     "--secrets-to",

@@ -55,9 +55,9 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 @output_options
 @watch_options
 def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> None:
-    """State of one connector, or of all, and of their tasks, as the daemon has it, or as Connect
-    says where none answers. Exit code 1 if one has failed, or if a Connect cluster could not be
-    read: it is named.
+    """Print the states of one connector or of all, and of their tasks, from the daemon or, if none
+    answers, from Connect. Exit code 1 if one has failed, or if a Connect cluster could not be read:
+    it is named.
     """
     run = runner_of(how, output_format)
     reading = reading_of(how)
@@ -76,7 +76,7 @@ def stop(**asked: Any) -> None:
 @connectors.command("pause")
 @_life_options
 def pause(**asked: Any) -> None:
-    """Pause a connector: its tasks stay, and do nothing."""
+    """Pause a connector: its tasks remain assigned, and do nothing."""
     _to_state("paused", asked)
 
 
@@ -95,7 +95,7 @@ def _to_state(state: str, asked: dict[str, Any]) -> None:
 
 @connectors.command("restart")
 @_life_options
-@click.option("--only-failed", is_flag=True, help="Leave alone what has not failed.")
+@click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
 @click.option(
     "--watch",
     "watch_s",
@@ -105,8 +105,8 @@ def _to_state(state: str, asked: dict[str, Any]) -> None:
     help="How long its tasks are watched afterwards.",
 )
 def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
-    """Restart a connector and its tasks, then watch them: exit code 1 if one has failed by the end,
-    or does not run yet.
+    """Restart a connector and its tasks, then watch them. Exit code 1 if one has failed by the end,
+    or is not RUNNING yet.
     """
     from exporter.cli import lifecycle  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
 @connectors.command("delete")
 @_life_options
 def delete(**asked: Any) -> None:
-    """Delete a connector. Its offsets are backed up, and stay where they are."""
+    """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
     from exporter.cli import lifecycle  # noqa: PLC0415
 
     sys.exit(lifecycle.delete(lifecycle.Asked(**asked)))
@@ -143,7 +143,7 @@ def delete(**asked: Any) -> None:
 @click.option(
     "--initial-state",
     type=click.Choice(["running", "paused", "stopped"]),
-    help="What it is to be in the end; running where the body does not say either.",
+    help="Its state at the end; default: that of the body, or running.",
 )
 def create(
     config_file: Path,
@@ -153,7 +153,7 @@ def create(
     allow_new: bool,
     **asked: Any,
 ) -> None:
-    """Create a connector, to begin at given offsets (KIP-995): it is created stopped (Kafka 3.7),
+    """Create a connector that begins at given offsets (KIP-995). It is created stopped (Kafka 3.7);
     offsets of an earlier connector of its name are backed up and removed, its own are set, then it
     is started.
     """

@@ -125,7 +125,9 @@ def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         desk_options,
         timeout_option(),
         click.option(
-            "--key", callback=_key, help="A word of yours: asked again under it, it is one plan."
+            "--key",
+            callback=_key,
+            help="An idempotency key: repeated requests with it give one plan.",
         ),
         dry_run_option,
         because_option,

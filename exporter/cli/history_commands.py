@@ -22,9 +22,9 @@ def history() -> None:
 @history.command("run")
 @config_option
 @click.option(
-    "--available-now", "mode", flag_value="available-now", help="What is there, then end."
+    "--available-now", "mode", flag_value="available-now", help="Read what is available, then exit."
 )
-@click.option("--continuous", "mode", flag_value="continuous", help="Until stopped.")
+@click.option("--continuous", "mode", flag_value="continuous", help="Run until stopped.")
 @click.option(
     "--up-to",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
@@ -67,7 +67,7 @@ def history_run(
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
 @click.option("--topic", help="Read this offsets topic, whichever the connector uses now.")
 @click.option(
-    "--diff", is_flag=True, help="What has changed since: against Connect, or the tables."
+    "--diff", is_flag=True, help="Compare with the offsets of now, from Connect or the tables."
 )
 @click.option(
     "--format",
@@ -77,10 +77,10 @@ def history_run(
     show_default=True,
     help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say which files were opened.")
+@click.option("-v", "--verbose", is_flag=True, help="Print which files were opened.")
 def history_as_of(**asked: Any) -> None:
     """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
-    the tables cannot tell.
+    the tables do not contain the answer.
     """
     from exporter.cli.queries import asof  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def history_as_of(**asked: Any) -> None:
     show_default=True,
     help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
 )
-@click.option("--until", help="Likewise; now unless said.")
+@click.option("--until", help="The same forms; default: now.")
 @output_options
 def history_timeline(**asked: Any) -> None:
     """Print what happened to a connector, as far as the tables know: requests, states, rewinds,
@@ -120,14 +120,14 @@ def history_timeline(**asked: Any) -> None:
     show_default=True,
     help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
 )
-@click.option("--to", "until", help="Likewise; now unless said.")
+@click.option("--to", "until", help="The same forms; default: now.")
 @click.option("--html", type=output_file, help="Write a page with plots here.")
 @click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
 @output_options
 def history_report(**asked: Any) -> None:
-    """Say what moving consumer groups to the target of a flow would have met at each minute of a
-    past window: records read again or never, records that were not there yet. Exit code 1 if
-    nothing is known of that time.
+    """Print what a failover of consumer groups to the target of a flow would have cost at each
+    minute of a past window: records read again or never, and records not on the target yet. Exit
+    code 1 if nothing is known of that time.
     """
     from exporter.cli.queries import report  # noqa: PLC0415
 
@@ -149,15 +149,15 @@ def history_report(**asked: Any) -> None:
 @click.option("--from-offset", type=click.IntRange(min=0), help="The first upstream offset.")
 @click.option("--to-offset", type=click.IntRange(min=0), help="The upstream offset to end before.")
 @click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
-@click.option("--until", help="Likewise.")
+@click.option("--until", help="The same forms.")
 @click.option(
     "--sample",
     type=click.FloatRange(min=0, max=1, min_open=True),
     default=1.0,
     show_default=True,
-    help="Look at this share only, in pieces between offset syncs.",
+    help="Compare only this share, in pieces between offset syncs.",
 )
-@click.option("--seed", default=0, show_default=True, help="Which pieces a sample takes.")
+@click.option("--seed", default=0, show_default=True, help="The random seed of the sample.")
 @click.option(
     "--accept-transforms",
     is_flag=True,
@@ -171,7 +171,7 @@ def history_report(**asked: Any) -> None:
 @timeout_option()
 def history_audit(**asked: Any) -> None:
     """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
-    if a record is lost, doubled, out of order or changed, and nothing explains it.
+    if a record is lost, duplicated, out of order or changed, and nothing explains it.
     """
     from exporter.cli import audit  # noqa: PLC0415
 
@@ -182,8 +182,8 @@ def history_audit(**asked: Any) -> None:
 @config_option
 @output_options
 def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
-    """Learn from the tables what is usual of each connector, and publish it for the daemon. Run it
-    daily, or weekly at least.
+    """Learn the baselines of each connector from the tables, and publish them for the daemon. Run
+    it daily, or weekly at least.
     """
     from exporter.cli import pipeline  # noqa: PLC0415
 
@@ -194,8 +194,8 @@ def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
 @config_option
 @output_options
 def history_maintain(config_path: Path, output_format: OutputFormat) -> None:
-    """Make few files of many, delete what no version of the tables needs any more, and count
-    bronze. Exit code 1 if a record is stored twice.
+    """Compact and vacuum the tables, and count the records of bronze. Exit code 1 if a record is
+    stored twice.
     """
     from exporter.cli import pipeline  # noqa: PLC0415
 

@@ -46,27 +46,23 @@ def where_options(function: F) -> F:
             click.option(
                 "--worker-config",
                 type=_path(),
-                help="A worker's or MirrorMaker's properties file: straight to its storage.",
+                help="A worker's or MirrorMaker's properties file: change its storage directly.",
             ),
             click.option(
-                "--kafka", help="With --worker-config and --strimzi: its Kafka is this cluster."
+                "--kafka", help="With --worker-config and --strimzi: the Kafka cluster of --config."
             ),
             click.option(
                 "--strimzi",
                 metavar="NAMESPACE/NAME",
-                help="A KafkaConnect or KafkaMirrorMaker2: through Strimzi's operator.",
+                help="A KafkaConnect or KafkaMirrorMaker2, changed through Strimzi's operator.",
             ),
-            click.option(
-                "--kubeconfig", type=_path(), help="With --strimzi: how to reach Kubernetes."
-            ),
+            click.option("--kubeconfig", type=_path(), help="With --strimzi: the kubeconfig."),
             click.option(
                 "--even-if-gitops",
                 is_flag=True,
-                help="With --strimzi: also what Argo CD or Flux puts back to a repository.",
+                help="With --strimzi: also resources that Argo CD or Flux owns.",
             ),
-            click.option(
-                "--flow", metavar="A->B", help="Which flow, where a MirrorMaker has several."
-            ),
+            click.option("--flow", metavar="A->B", help="The flow, if a MirrorMaker has several."),
         ),
     )
 
@@ -79,24 +75,26 @@ def flow_options(function: F) -> F:
             click.option(
                 "--to-offset",
                 type=click.IntRange(min=0),
-                help="Of a flow: the next record to be copied, in each partition.",
+                help="With --flow: the next record to be copied, in each partition.",
             ),
             click.option(
                 "--to-time",
-                help="Of a flow: go on with the first record of this moment: ISO 8601 with a zone, "
-                "Unix seconds, or '10m ago'.",
+                help="With --flow: continue with the first record of this moment: ISO 8601 with a "
+                "zone, Unix seconds, or '10m ago'.",
             ),
             click.option(
                 "--by",
                 metavar="DURATION",
-                help="Of a flow: go back by so much of the time of its records: 90s, 30m, 2h, 1d; "
+                help="With --flow: go back by this span of record time: 90s, 30m, 2h, 1d; "
                 "+30m is forward.",
             ),
-            click.option("--topics", help="Of a flow: only these, as they are called upstream."),
+            click.option(
+                "--topics", help="With --flow: only these topics, by their upstream names."
+            ),
             click.option(
                 "--clear-syncs",
                 is_flag=True,
-                help="Of a flow: also delete the topic of its offset syncs.",
+                help="With --flow: also delete its offset-syncs topic.",
             ),
         ),
     )
@@ -240,7 +238,7 @@ document_option = click.option(
 
 @click.group()
 def offsets() -> None:
-    """Source and sink offsets: look at them, keep them, put them back, change them."""
+    """List, export, import and change source and sink offsets."""
 
 
 @offsets.command("list")
@@ -250,9 +248,8 @@ def offsets() -> None:
 @output_options
 @watch_options
 def offsets_list(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> None:
-    """List what a task would be handed now, as the daemon has it, or as Connect says where none
-    answers, or as the topics say where Connect does not. Without --connect: of all Connect
-    clusters.
+    """List the offsets that Connect would give to a task now: from the daemon, else from Connect,
+    else from the topics. Without --connect: of all Connect clusters.
     """
     run = runner_of(options, output_format)
     reading = reading_of({**options})
@@ -273,7 +270,7 @@ def offsets_list(connectors: str | None, *, output_format: OutputFormat, **optio
 @offsets.command("export")
 @where_options
 @connectors_option
-@click.option("--from-beginning", is_flag=True, help="Also what was overwritten since.")
+@click.option("--from-beginning", is_flag=True, help="Include records that were overwritten since.")
 @click.option("--output", type=_path(), help="A file instead of standard output.")
 def offsets_export(
     connectors: str | None, *, from_beginning: bool, output: Path | None, **options: Any
@@ -298,8 +295,8 @@ def offsets_export(
 @rename_options
 @output_options
 def offsets_diff(*, output_format: OutputFormat, **options: Any) -> None:
-    """Compare a document with what is there now. Exit code 1 if anything differs, or if a connector
-    could not be read: it is named and not compared.
+    """Compare a document with the current offsets. Exit code 1 if anything differs, or if a
+    connector could not be read: it is named and not compared.
     """
     where, wanted = where_of(options), _wanted(options)
     if wanted.document is None:
@@ -316,8 +313,8 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> None:
 @rename_options
 @change_options
 def offsets_import(**options: Any) -> None:
-    """Set the offsets that a document names, from a file or from standard input. null removes one;
-    what is not named stays.
+    """Set the offsets in a document, from a file or from standard input. null removes an offset;
+    offsets that are not in the document are not changed.
     """
     where, changing = where_of(options), changing_of(options)
     from exporter.cli import changing as verbs  # noqa: PLC0415
@@ -335,7 +332,7 @@ def offsets_import(**options: Any) -> None:
 def offsets_alter(
     connector: str, partition: tuple[str, ...], offset: tuple[str, ...], **options: Any
 ) -> None:
-    """Set offsets of one connector: pairs, or a document of KIP-199 or of a PATCH."""
+    """Set offsets of one connector, from pairs or from a document (KIP-199, or a PATCH body)."""
     where, changing, wanted = where_of(options), changing_of(options), _wanted(options)
     if len(partition) != len(offset):
         raise click.UsageError("as many --partition as --offset, in the same order")
@@ -354,8 +351,8 @@ def offsets_alter(
 @skip_option
 @change_options
 def offsets_reset(connector: str | None, **options: Any) -> None:
-    """Forget all offsets of a connector: it starts over. Or, with --flow and no CONNECTOR, set a
-    replication flow of MirrorMaker back: to the start of each log, or as the options say.
+    """Remove all offsets of a connector, so that it starts over. Or, with --flow and no CONNECTOR,
+    set a replication flow of MirrorMaker to the start of each log, or as the options say.
     """
     where, changing = where_of(options), changing_of(options)
     asked = _flow_of(where, options)
@@ -419,7 +416,7 @@ def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
 @skip_option
 @change_options
 def offsets_rewind(connector: str, moment: str, **options: Any) -> None:
-    """Set a connector back to where it stood at a moment, from the tables of `history run`."""
+    """Set a connector back to its offsets at a moment, from the tables of `history run`."""
     where, changing = where_of(options), changing_of(options)
     allow_skip = options.pop("allow_skip")
     if where.connect is None:

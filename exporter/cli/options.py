@@ -144,7 +144,7 @@ def daemon_options(verb: Declared) -> Declared:
     """How the daemon is asked first, of a verb with a configuration of its own kind."""
     for option in (
         timeout_option(),
-        click.option("--direct", is_flag=True, help="Ask the clusters, and no daemon."),
+        click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
         click.option(
             "--url",
             envvar=READ_VARIABLE,
@@ -226,7 +226,7 @@ def watch_options(verb: Declared) -> Declared:
             type=DurationType(0.5),
             default="2s",
             show_default=True,
-            help="With --watch: the pause between two readings.",
+            help="With --watch: the time between two readings.",
         ),
         click.option(
             "--watch",
@@ -262,7 +262,7 @@ dry_run_option = click.option(
 state_dir_option = click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where journal and backups are; by default state_dir of the configuration, or "
+    help="The folder of journal and backups; default: state_dir of the configuration, or "
     "$XDG_STATE_HOME/offsetwatch where there is none.",
 )
 change_timeout_option = timeout_option("3m")

@@ -39,11 +39,15 @@ if TYPE_CHECKING:
 def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options that reach the place of a plan; the verb that makes plans has the same."""
     for option in (
-        click.option("--flow", help="The flow, of a MirrorMaker's file that has several."),
+        click.option("--flow", help="The flow, if a MirrorMaker's file has several."),
         click.option("--kafka", help="The cluster of --config that has the worker's topics."),
-        click.option("--worker-config", type=FILE, help="The worker's, for a plan on storage."),
+        click.option(
+            "--worker-config",
+            type=FILE,
+            help="The worker's properties file, for a plan on storage.",
+        ),
         click.option("--strimzi", metavar="NAMESPACE/NAME", help="For a plan through Strimzi."),
-        click.option("--kubeconfig", type=FILE, help="With --strimzi."),
+        click.option("--kubeconfig", type=FILE, help="With --strimzi: the kubeconfig."),
         click.option("--connect", help="The Connect cluster; a plan knows its own."),
         state_dir_option,
         journal_config_option,
@@ -97,7 +101,7 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> Non
 @click.argument("action", type=click.Choice(["stop", "restart", "skip", "restore"]))
 @click.option("--connector", required=True, help="The connector it is about.")
 @click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
-@click.option("--offset", help="skip: what it is to have afterwards (JSON).")
+@click.option("--offset", help="skip: its offset afterwards (JSON).")
 @click.option("--backup", type=FILE, help="restore: a backup, as backup list names it.")
 @plan_options
 def plan_create(
@@ -126,7 +130,9 @@ def plan_create(
 
 @plan.command("approve")
 @click.argument("plan_id", metavar="ID")
-@click.option("--sha256", help="Of the plan that was looked at: another is not approved.")
+@click.option(
+    "--sha256", help="The hash of the plan you read; a plan with another hash is not approved."
+)
 @because_if_option
 @yes_option
 @click.option("--no-wait", is_flag=True, help="Do not wait until the plan is over.")
@@ -161,7 +167,7 @@ def plan_reject(plan_id: str, *, because: str, **where: Any) -> None:
 @because_option
 @desk_options
 def plan_abort(plan_id: str, *, because: str, **where: Any) -> None:
-    """Have a plan go back, as far as there is a way; reject one that has not begun."""
+    """Roll a plan back as far as possible; reject one that has not begun."""
     from exporter.cli import deciding  # noqa: PLC0415
 
     sys.exit(deciding.abort(access(**where), plan_id, because=because))
@@ -172,8 +178,8 @@ def plan_abort(plan_id: str, *, because: str, **where: Any) -> None:
 @_reach
 @change_timeout_option
 def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> None:
-    """Go on with an open plan: to its end if a change may have begun, else back to how everything
-    was. Exit code 5 if a person must still decide.
+    """Continue an open plan: complete it if a change may have begun, otherwise roll it back. Exit
+    code 5 if an operator must still decide.
     """
     from exporter.cli import plans  # noqa: PLC0415
 
@@ -196,7 +202,7 @@ def plan_resolve(plan_id: str, *, because: str, **where: Any) -> None:
 
 @click.group()
 def journal() -> None:
-    """What was written down before and after each change."""
+    """The journal: every step of each change."""
 
 
 @journal.command("tail")
@@ -224,9 +230,9 @@ def journal_verify(**where: Any) -> None:
 @journal.command("create")
 @config_option
 def journal_create(config_path: Path) -> None:
-    """Make the topic that several replicas keep one journal in. A journal of this host's state_dir,
-    of a daemon that acted alone, becomes its beginning. Exit code 1 if there is a topic of this
-    name that is not fit.
+    """Create the topic of a journal that several replicas share. A journal of a single daemon in
+    this host's state_dir becomes its beginning. Exit code 1 if there is a topic of this name that
+    is not fit.
     """
     from exporter.cli import journal_create  # noqa: PLC0415
 
@@ -242,8 +248,8 @@ def backup() -> None:
 @click.argument("connector")
 @_reach
 def backup_create(connector: str, **where: Any) -> None:
-    """Keep every offset that a connector has now, and print where. From there `restore` and
-    `offsets import` take it.
+    """Back up the offsets that a connector has now, and print the file. `restore` and `offsets
+    import` take it.
     """
     from exporter.cli import backing  # noqa: PLC0415
 
@@ -272,8 +278,8 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
 @state_dir_option
 @output_options
 def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> None:
-    """Print what a backup holds. FILE is a path, or a name among the backups; --json prints it as
-    it is, for offsets import.
+    """Print the content of a backup. FILE is a path, or a name among the backups; --json prints it
+    as a document for offsets import.
     """
     from exporter.cli import backing  # noqa: PLC0415
 

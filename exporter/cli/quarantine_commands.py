@@ -38,7 +38,7 @@ def quarantine() -> None:
 def quarantine_list(
     config_path: Path | None, state_dir: Path | None, *, output_format: OutputFormat
 ) -> None:
-    """List all copies, and nothing of what they hold. Exit code 1 if one is damaged."""
+    """List all copies, without their content. Exit code 1 if one is damaged."""
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 
     sys.exit(verbs.list_copies(verbs.Home(config_path, state_dir), output_format=output_format))
@@ -87,7 +87,7 @@ def quarantine_get(
     type=click.Choice(["original", "now"]),
     default="original",
     show_default=True,
-    help="Its own, or that of being written.",
+    help="Its own, or the time of the write.",
 )
 @click.option("--again", is_flag=True, help="Write it although it was written back before.")
 @dry_run_option
@@ -103,9 +103,8 @@ def quarantine_replay(
     yes: bool,
     **where: Any,
 ) -> None:
-    """Write a record back, exactly as it was, to the topic it came from or to another. Everybody
-    who reads that topic gets it, again. What the journal says was written back before is refused
-    without --again.
+    """Write a record back, unchanged, to its topic or to another. Every consumer of that topic gets
+    it again. A record that was written back before, by the journal, is refused without --again.
     """
     from exporter.cli import quarantine as verbs  # noqa: PLC0415
 

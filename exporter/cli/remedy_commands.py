@@ -24,7 +24,9 @@ from exporter.cli.output import OutputFormat
 
 
 @click.command()
-@click.option("--from", "backup", required=True, type=FILE, help="As backup list names it.")
+@click.option(
+    "--from", "backup", required=True, type=FILE, help="A backup, as backup list names it."
+)
 @click.option("--connector", default="", help="If the backup is not of one connector alone.")
 @plan_options
 def restore(*, backup: Path, connector: str, **more: Any) -> None:
@@ -61,8 +63,8 @@ def mode(
 
 
 @click.command()
-@click.option("--for", "span_s", type=DurationType(), help="So long: 30m, 2h, 1d.")
-@click.option("--until", help="Until then: ISO 8601 with a zone, or Unix seconds.")
+@click.option("--for", "span_s", type=DurationType(), help="The length of the pause: 30m, 2h, 1d.")
+@click.option("--until", help="Its end: ISO 8601 with a zone, or Unix seconds.")
 @click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
 @because_option
 @desk_options
@@ -89,7 +91,7 @@ def unpause(*, because: str, **where: Any) -> None:
 
 @click.group()
 def breaker() -> None:
-    """What stays open until a person has looked."""
+    """Breakers: they stop remediation until an operator closes them."""
 
 
 @breaker.command("list")

@@ -14,25 +14,25 @@ from tools.references.markdown import MADE, code, flowing, table
 
 PROGRAM: Final = "offsetwatch"
 EXIT_CODES: Final = (
-    (0, "as asked, and nothing wrong was found"),
-    (1, "findings or differences, or not known"),
+    (0, "done as requested; nothing is wrong"),
+    (1, "findings or differences, or the answer is unknown"),
     (2, "wrong usage, or a mistake in the configuration; no request was sent"),
-    (3, "denied: by a guard, out of bounds, not confirmed; all is as it was before"),
-    (4, "the world changed between the question and the answer; everything is as before"),
-    (5, "in doubt or parked: a person has to decide"),
+    (3, "denied: by a guard, out of bounds, or not confirmed; everything is as before"),
+    (4, "the cluster changed in the meantime; everything is as before"),
+    (5, "a plan is in doubt or parked: an operator must decide"),
     (6, "unauthorised: credentials, ACLs, or the role of a token"),
-    (7, "the outside world could not be reached, or tables could not be read"),
+    (7, "a cluster or the daemon could not be reached, or tables could not be read"),
     (70, "a bug in offsetwatch"),
 )
 
 _HEAD: Final = f"""\
 # Command line
 
-{MADE} Every verb says the same with `--help`.
+{MADE} Every command prints the same with `--help`.
 
-Results go to standard output, progress and errors to standard error. Verbs that print a table print
-the same as one document with `-o json` (in short `--json`) or `-o yaml`.
-What the codes mean for a change of offsets is explained in
+Results go to standard output, progress and errors to standard error. Commands that print a table
+print the same as one document with `-o json` (in short `--json`) or `-o yaml`. For a change of
+offsets the exit codes are explained in
 [offsets-toolbox.md](../offsets-toolbox.md#exit-codes), and for plans in
 [remediation.md](../remediation.md#exit-codes).
 
