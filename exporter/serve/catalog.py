@@ -29,13 +29,13 @@ CATALOG: tuple[Spec, ...] = (
     BUILD_INFO := gauge(
         "build_info",
         ("version", "revision", "python"),
-        "Always 1; the labels say which offsetwatch this is and which Python runs it.",
+        "Always 1; labels with the versions of offsetwatch and of Python.",
     ),
     RELOAD_SUCCESSFUL := gauge(
         "config_last_reload_successful",
         (),
-        "1 if the configuration file was right when it was last read, 0 if it was refused and the "
-        "one before it is still in use.",
+        "1 if the last read of the configuration file succeeded, 0 if the file was refused and "
+        "the previous configuration is still in use.",
     ),
     RELOAD_AT := gauge(
         "config_last_reload_timestamp_seconds",
@@ -45,25 +45,26 @@ CATALOG: tuple[Spec, ...] = (
     WEB_RELOAD_SUCCESSFUL := gauge(
         "web_config_last_reload_successful",
         ("listener",),
-        "1 if the web config file of a listener (read, control), and what it names, could be used "
-        "when it last changed, 0 if not and what was in use before still is.",
+        "1 if the last change of a listener's web config file (read, control), or of a file it "
+        "names, is in use; 0 if it was refused and the previous one is still in use.",
     ),
     WEB_RELOAD_FAILURES := counter(
         "web_config_reload_failures_total",
         ("listener",),
-        "Changes of a web config file, or of what it names, that could not be used.",
+        "Changes of a web config file, or of a file it names, that were refused.",
     ),
     READ_REFUSED := counter(
         "read_refused_total",
         ("reason",),
-        "What the read listener refused, by reason: handshake and overload of connections, "
-        "unauthorised, throttled and certificate (a name that is not let in) of requests.",
+        "Connections and requests that the read listener refused, by reason: handshake and "
+        "overload for connections; unauthorised, throttled and certificate (a name that is not "
+        "allowed) for requests.",
     ),
     STATE_SAVED_AT := gauge(
         "state_saved_timestamp_seconds",
         (),
-        "Unix time at which what must survive a restart (topic ids, last positions, counts, "
-        "verdicts) was last written to state_dir.",
+        "Unix time at which the state that must survive a restart (topic ids, last positions, "
+        "counts, verdicts) was last written to state_dir.",
     ),
     INPUT_UP := gauge(
         "input_up",
@@ -169,21 +170,21 @@ CATALOG: tuple[Spec, ...] = (
     RESETS := counter(
         "source_offset_resets_total",
         SOURCE_PARTITION,
-        "Tombstones that took an offset of this source partition back since the tail caught up: a "
-        "reset by a person, or a connector that has done with it, such as a file.",
+        "Tombstones that removed an offset of this source partition since the tail caught up: a "
+        "reset by an operator, or a connector that finished it, such as a file.",
     ),
     EVENT_TIME := gauge(
         "source_position_timestamp_seconds",
         SOURCE_PARTITION,
-        "Unix time of the last change at the source that the newest source offset covers, where "
-        "the connector keeps it there (Debezium, JDBC in timestamp mode).",
+        "Unix time of the last change at the source that the newest source offset covers, if the "
+        "connector stores it in the offset (Debezium, JDBC in timestamp mode).",
     ),
     FROM_REST := gauge(
         "connector_offsets_from_rest",
         CONNECTOR,
-        "1 for a connector whose offsets are polled over Connect's REST API, as no offsets topic "
-        "and no consumer group of it can be read: its positions are as old as the poll, and it has "
-        "no times of commits. Other connectors have no series.",
+        "1 for a connector whose offsets are polled over Connect's REST API because none of its "
+        "topics or groups can be read: its positions are as old as the poll, and have no commit "
+        "times. Other connectors have no series.",
     ),
     SINK_LAG := gauge(
         "sink_lag_records",
@@ -207,8 +208,8 @@ CATALOG: tuple[Spec, ...] = (
     FINDINGS := gauge(
         "findings",
         (*CONNECTOR, "finding", "severity"),
-        "How many findings of this name there are now; see /api/v1/findings. connector is empty "
-        "where a finding is of a whole cluster, topic or input.",
+        "Findings of this name now; see /api/v1/findings. connector is empty for a finding of a "
+        "whole cluster, topic or input.",
         optional=CONNECTOR,
     ),
     NOTIFICATIONS_FAILED := counter(
@@ -219,9 +220,9 @@ CATALOG: tuple[Spec, ...] = (
     HOOKS_RECEIVED := counter(
         "hooks_received_total",
         ("reason",),
-        "Alerts that were sent to the control listener, by what became of them (new, resolved, "
-        "duplicate, unknown_subject), and requests with alerts that were refused (malformed, "
-        "unauthorised, throttled, forbidden, misdirected).",
+        "Alerts sent to the control listener, by result (new, resolved, duplicate, "
+        "unknown_subject), and requests with alerts that were refused (malformed, unauthorised, "
+        "throttled, forbidden, misdirected).",
     ),
     CONTROL_REFUSED := counter(
         "control_refused_total",
@@ -232,15 +233,15 @@ CATALOG: tuple[Spec, ...] = (
     TOPIC_PROBLEM := gauge(
         "internal_topic_problem",
         ("kafka", "topic", "problem"),
-        "1 for each thing wrong with a topic that Connect or MirrorMaker keeps for itself: "
-        "not_compacted, wrong_partitions, low_replication, shared (by two Connect clusters), "
-        "oversize (over a million records, and over a hundred for each key).",
+        "1 for each problem of an internal topic of Connect or MirrorMaker: not_compacted, "
+        "wrong_partitions, low_replication, shared (by two Connect clusters), oversize (over a "
+        "million records, and over a hundred for each key).",
     ),
     HISTORY_BATCH_AT := gauge(
         "history_last_batch_timestamp_seconds",
         (),
-        "Unix time by which the history pipeline had last ended a batch of every Kafka cluster it "
-        "reads, or found nothing new there; as its status file says.",
+        "Unix time by which the history pipeline had last completed a batch of every Kafka "
+        "cluster it reads, or found nothing new there, by its status file.",
     ),
     HISTORY_BEHIND := gauge(
         "history_behind_records",
@@ -251,8 +252,8 @@ CATALOG: tuple[Spec, ...] = (
     HISTORY_RECORDS := counter(
         "history_records_total",
         ("kafka", "record"),
-        "Records that the history pipeline has stored in bronze since its tables were made: "
-        "decoded ones, tombstones among them, and undecodable ones.",
+        "Records that the history pipeline has stored in bronze since its tables were created: "
+        "decoded ones (tombstones included) and undecodable ones.",
     ),
     HISTORY_ERRORS := counter(
         "history_errors_total",
@@ -265,7 +266,7 @@ CATALOG: tuple[Spec, ...] = (
     HISTORY_GAPS := gauge(
         "history_gaps",
         ("kafka",),
-        "Ranges of offsets that are missing from bronze for ever: rows of ops/gaps.",
+        "Ranges of offsets that are permanently missing from bronze: rows of ops/gaps.",
     ),
     HISTORY_TABLE_AT := gauge(
         "history_table_timestamp_seconds",
@@ -276,36 +277,36 @@ CATALOG: tuple[Spec, ...] = (
     HISTORY_BASELINES := gauge(
         "history_baselines_valid",
         (),
-        "1 while what the history pipeline has learned to be usual is used; 0 where the document "
-        "is damaged, or was learned from what is over two weeks old, and fixed rules count alone. "
-        "Absent where none was published.",
+        "1 while the baselines from the history pipeline are in use; 0 if the document is "
+        "damaged, or was learned from data older than two weeks, and only fixed rules are used. "
+        "Absent if none was published.",
     ),
     EXPECTED_INTERVAL := gauge(
         "expected_advance_interval_seconds",
         ("connect_cluster", "connector", "percentile"),  # `quantile` is a summary's alone
-        "Seconds that usually pass from one advance of the connector to the next at this hour of "
-        "the week (UTC), as the history pipeline has learned it; absent for hours in which none is "
-        "expected, and for connectors it knows less than four weeks of.",
+        "Usual seconds between two advances of the connector at this hour of the week (UTC), by "
+        "the history pipeline; absent for hours in which none is expected, and for connectors "
+        "with less than four weeks of history.",
     ),
     EXPECTED_COMMITS := gauge(
         "expected_commit_interval_seconds",
         ("connect_cluster", "connector", "percentile"),
-        "Seconds that usually pass from one commit of the connector to the next, whether or not it "
-        "is of another offset, as the history pipeline has learned it.",
+        "Usual seconds between two commits of the connector, of the same or of another offset, by "
+        "the history pipeline.",
     ),
     EXPECTED_LAG := gauge(
         "expected_lag_records",
         ("connect_cluster", "connector", "percentile"),
-        "Records that a MirrorSourceConnector usually has still to copy, in all of its partitions "
-        "together, at this hour of the week (UTC), as the history pipeline has learned it; absent "
-        "where log ends were sampled for less than four weeks.",
+        "Usual lag of a MirrorSourceConnector in records, over all its partitions, at this hour "
+        "of the week (UTC), by the history pipeline; absent with less than four weeks of sampled "
+        "log ends.",
     ),
     *MM2,
     *REMEDY,
     SERIES_DROPPED := counter(
         "series_dropped_total",
         ("reason",),
-        "What was left out of this output, by reason: a configured bound on label sets, or inexact "
+        "Series left out of this output, by reason: a configured limit of label sets, or inexact "
         "(numbers above 2^53, which the API and the command line show in full).",
     ),
 )

@@ -16,19 +16,19 @@ MM2: tuple[Spec, ...] = (
     LOG_START := gauge(
         "mm2_source_log_start_offset",
         MIRROR_PARTITION,
-        "First offset that the upstream partition still holds, asked of the upstream cluster.",
+        "First offset in the upstream partition, read from the upstream cluster.",
     ),
     LOG_END := gauge(
         "mm2_source_log_end_offset",
         MIRROR_PARTITION,
-        "Offset after the last readable record of the upstream partition, asked of the upstream "
-        "cluster (the last stable offset where the connector reads committed records only).",
+        "Offset after the last readable record of the upstream partition, read from the upstream "
+        "cluster (the last stable offset if the connector reads committed records only).",
     ),
     REPLICATED := gauge(
         "mm2_replicated_offset",
         MIRROR_PARTITION,
         "Last upstream offset known to be replicated: the field offset in the offsets topic, or "
-        "the newest offset sync where it is beyond that and commits vouch for it.",
+        "the newest offset sync if it is ahead of that and commits confirm it.",
     ),
     LAG := gauge(
         "mm2_replication_lag_records",
@@ -39,15 +39,15 @@ MM2: tuple[Spec, ...] = (
     AHEAD := gauge(
         "mm2_ahead_records",
         MIRROR_PARTITION,
-        "How far the replicated offset lies beyond the upstream log end. Anything but 0 means that "
-        "the upstream topic was re-created or cut, or that the offset was altered by hand.",
+        "Distance of the replicated offset beyond the upstream log end. Above 0 the upstream "
+        "topic was recreated or truncated, or the offset was altered by hand.",
     ),
     TOPIC_LAG := gauge(
         "mm2_topic_replication_lag_records",
         (*CONNECTOR, "source", "target", "topic"),
-        "Upstream records not replicated yet, all partitions of the topic; in place of each "
-        "partition's series where granularity is topic or a flow is beyond its budget of series. "
-        "Absent while one partition's lag is not known.",
+        "Upstream records not replicated yet, over all partitions of the topic; in place of a "
+        "series for each partition if granularity is topic or a flow exceeds its limit of series. "
+        "Absent while the lag of one partition is unknown.",
     ),
     SYNC_UPSTREAM := gauge(
         "mm2_offset_sync_upstream_offset",
@@ -58,7 +58,7 @@ MM2: tuple[Spec, ...] = (
         "mm2_offset_sync_downstream_offset",
         FLOW_PARTITION,
         "Downstream offset of the newest record in the flow's offset-syncs topic for this "
-        "partition: where the replica of the upstream record lies.",
+        "partition: the position of the copy of the upstream record.",
     ),
     SYNC_AT := gauge(
         "mm2_offset_sync_last_timestamp_seconds",
@@ -70,9 +70,9 @@ MM2: tuple[Spec, ...] = (
         "mm2_replication_lag_seconds",
         MIRROR_PARTITION,
         "Age of the oldest upstream record that is not replicated yet: its own timestamp, read "
-        "upstream, or the moment at which the log end was last seen at or below it if that is "
-        "later; where reading is not allowed, that moment alone. 0 when caught up; grows while "
-        "replication stands still.",
+        "upstream, or the moment at which the log end was last at or below it if that is later; "
+        "only that moment if reading is not allowed. 0 when caught up; grows while replication "
+        "stands still.",
     ),
     CAUGHT_UP := gauge(
         "mm2_caught_up",
@@ -83,33 +83,33 @@ MM2: tuple[Spec, ...] = (
     HEADROOM := gauge(
         "mm2_retention_headroom_records",
         MIRROR_PARTITION,
-        "Offsets between the upstream log start and the next record to replicate. Negative: so "
+        "Offsets between the upstream log start and the next record to replicate. Negative: that "
         "many can no longer be replicated.",
     ),
     HEADROOM_SECONDS := gauge(
         "mm2_retention_headroom_seconds",
         MIRROR_PARTITION,
-        "Time until the upstream log start reaches the replicated offset, at the rate of both over "
-        "the last minutes. Absent while it does not come closer.",
+        "Time until the upstream log start reaches the replicated offset, at the rate of both "
+        "over the last minutes. Absent while the distance does not shrink.",
     ),
     LOST := counter(
         "mm2_lost_records_total",
         (*MIRROR_PARTITION, "cause"),
-        "Upstream offsets that can no longer be replicated, at most (compaction gaps count), each "
-        "counted once: retention (deleted before they were copied), recreated (of a topic that "
-        "was recreated), altered (jumped over by hand).",
+        "Upstream offsets that can no longer be replicated, an upper bound (compaction gaps "
+        "count), each counted once: retention (deleted before they were copied), recreated (of a "
+        "topic that was recreated), altered (skipped by an altered offset).",
     ),
     RECREATIONS := counter(
         "mm2_topic_recreations_total",
         (*CONNECTOR, "source", "target", "topic"),
-        "Times that the upstream topic was seen to be another one of the same name: another topic "
-        "id, or a log end that fell below the replicated offset.",
+        "Detected recreations of the upstream topic: another topic id, or a log end that fell "
+        "below the replicated offset.",
     ),
     TOPIC_LAG_SECONDS := gauge(
         "mm2_topic_replication_lag_seconds",
         (*CONNECTOR, "source", "target", "topic"),
         "Age of the oldest upstream record that is not replicated yet, the greatest of the "
-        "topic's partitions. Absent while one partition's is not known.",
+        "topic's partitions. Absent while that of one partition is unknown.",
     ),
     GROUP_REREAD := gauge(
         "mm2_group_failover_reread_records",
@@ -142,7 +142,7 @@ MM2: tuple[Spec, ...] = (
     PROBE_SKIPPED := counter(
         "probe_reads_skipped_total",
         ("reason",),
-        "Such reads that were not made, or came to nothing: budget (as many as are allowed were "
-        "made; its turn comes), denied (no permission to read), timeout, unreachable.",
+        "Reads of single records that were not made or failed: budget (the limit of a round; they "
+        "follow later), denied (no permission to read), timeout, unreachable.",
     ),
 )

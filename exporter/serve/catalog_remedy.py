@@ -8,30 +8,30 @@ REMEDY: tuple[Spec, ...] = (
     REMEDIATION_MODE := gauge(
         "remediation_mode",
         ("mode",),
-        "1 for how far remediation goes by itself, 0 for the others: observe, propose, auto.",
+        "State set: 1 for the mode of remediation (observe, propose, auto), 0 for the others.",
     ),
     REMEDIATION_PLANS := gauge(
         "remediation_plans",
         ("state",),
-        "Plans of remediation by how they stand: proposed and approved ones wait, a parked one "
-        "waits for a person and holds its connector.",
+        "Plans of remediation by status: proposed and approved ones wait, a parked one waits for "
+        "an operator and holds its connector.",
     ),
     REMEDIATION_ACTIONS := counter(
         "remediation_actions_total",
         (*CONNECTOR, "action", "result"),
-        "Plans of remediation that came to an end, by action and by how they ended.",
+        "Plans of remediation that ended, by action and result.",
     ),
     REMEDIATION_BLOCKED := counter(
         "remediation_blocked_total",
         (*CONNECTOR, "action", "guard"),
-        "How often a guard began to stand against an action; `offsetwatch explain` says why. Guard "
-        "`unexpected`: an exception kept an answer from being found, and is in the log.",
+        "Times that a guard began to deny an action; `offsetwatch explain` says why. Guard "
+        "`unexpected`: an exception in an evaluation, which is in the log.",
     ),
     REMEDIATION_STOPPED_SINCE := gauge(
         "remediation_stopped_since_timestamp_seconds",
         CONNECTOR,
         "Unix time since when remediation holds this connector stopped: while it skips a record, "
-        "or until a person acts.",
+        "or until an operator acts.",
     ),
     REMEDIATION_HEARTBEAT := gauge(
         "remediation_engine_heartbeat_timestamp_seconds",
