@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import thresholds
-from dashboards.grafana import dashboard
-from dashboards.panels import Column, Json, Panel, Query, lines, stat, states, table, word
+from dashboards.grafana import Row, dashboard
+from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, states, table, word
 from dashboards.queries import (
     TOPIC,
     Choice,
@@ -28,10 +28,13 @@ HERE: Final = Scope(
         Choice("connector", "Connector", m.CONNECTOR_INFO, many=False),
     )
 )
+LATE_RECORDS: Final = Bad(
+    {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"}, runbooks=("MirrorMaker2ReplicationLagHigh",)
+)
+LATE: Final = Bad(
+    {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"}, runbooks=("MirrorMaker2DataLate",)
+)
 PARTITION: Final = ("source_partition",)
-NO_SOURCE: Final = "Empty for sinks."
-NO_MIRROR: Final = "Empty but for MirrorMaker 2."
-NO_SINK: Final = "Empty but for sinks."
 
 
 def board() -> Json:
@@ -40,13 +43,13 @@ def board() -> Json:
         "connector",
         "One connector: its verdict, its source offsets, its tasks, its lag, and its remediation.",
         scope=HERE,
-        rows={
-            "Now": _numbers(),
-            "Verdict and tasks": _states(),
-            "Source offsets": _sources(),
-            "What it has left to do": _lag(),
-            "Remediation": _remedies(),
-        },
+        now=[*_numbers(), *_states()],
+        rows=[
+            Row("Source offsets", _sources(), only="source connectors and MirrorMaker 2"),
+            Row("Replication lag", _replication(), only="MirrorMaker 2"),
+            Row("Sink lag", _sink(), only="sink connectors"),
+            Row("Remediation and plugin", [*_remedies(), _plugin()]),
+        ],
     )
 
 
@@ -54,84 +57,98 @@ def _numbers() -> list[Panel]:
     return [
         word(
             "Verdict",
-            f"Does it get on? {EXPLAIN}",
+            f"How it makes progress. {EXPLAIN}",
             greatest(HERE.of(m.PROGRESS), "verdict"),
             "{{verdict}}",
             VERDICTS,
+            bad=Bad(runbooks=("ConnectorSilent", "ConnectorStalled", "ConnectorFallingBehind")),
         ),
         word(
             "State",
-            "As Connect's REST API gives it. Running says nothing of progress: see the verdict.",
+            "As Connect's REST API reports it. Running says nothing about progress: see the "
+            "verdict.",
             greatest(HERE.of(m.CONNECTOR_STATE), "state"),
             "{{state}}",
             STATES,
+            bad=Bad(runbooks=("ConnectorOrTaskFailed",)),
         ),
         stat(
-            "Tasks that failed",
+            "Tasks failed",
             "Connect does not restart them by itself. Read the trace first: `offsetwatch "
             "connectors status CONNECTOR`.",
             total(HERE.of(m.CONNECTOR_TASKS, state="failed")),
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("ConnectorOrTaskFailed",)),
+            unit="short",
         ),
         stat(
-            "Newest commit",
-            f"Time since it last wrote a source offset. Old and no verdict against it: it has "
-            f"nothing to do. {NO_SOURCE}",
-            HERE.age(m.LAST_COMMIT),
+            "Lag",
+            "Records that MirrorMaker 2 has still to replicate, or that a sink has not committed. "
+            "Unknown while one topic's lag is unknown; other source connectors have none.",
+            f"({lag_in_all(HERE)}) or {total(HERE.of(m.SINK_LAG))}",
+            unit="short",
+            bad=Bad(
+                {thresholds.SINK_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh", "SinkLagHigh"),
+            ),
+            no_value="none or unknown",
+        ),
+        stat(
+            "Lag in time",
+            "Age of the oldest known record that waits to be replicated, or to be committed by a "
+            "sink. It rises as fast as the clock while nothing moves.",
+            f"{oldest(HERE)} or {greatest(HERE.of(m.SINK_LAG_SECONDS))}",
             unit="s",
+            bad=Bad(
+                {thresholds.SINK_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate", "SinkDataLate"),
+            ),
+            no_value="none or unknown",
         ),
-        stat(
-            "Left to replicate",
-            "Upstream records not replicated yet, at most. Unknown while one topic's lag is not "
-            f"known. {NO_MIRROR}",
-            lag_in_all(HERE),
-            bad={thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
-        ),
-        stat(
-            "Left to commit",
-            "Records that the sink has not committed. A partition whose log end is unknown is "
-            f"not in it. {NO_SINK}",
-            total(HERE.of(m.SINK_LAG)),
-            bad={thresholds.SINK_LAG_RECORDS: "orange"},
+        table(
+            "Tasks",
+            "Each task and its state. All unassigned: a rebalance, or workers that are gone.",
+            [Column("", f"{greatest(HERE.of(m.TASK_STATE), 'task', 'state')} == 1", unit="none")],
+            labels=("task", "state"),
+            size=(4, 4),
+            bad=Bad(runbooks=("ConnectorOrTaskFailed",)),
+            colours={"state": STATES},
         ),
     ]
 
 
 def _states() -> list[Panel]:
-    what = greatest(HERE.of(m.CONNECTOR_INFO), *CONNECTOR, "kind", "class", "version")
     return [
         states(
             "Verdict over time",
-            "When it stopped getting on. Unknown: too little was seen, or an input could not be "
-            "read; see the board Health.",
+            "When it stopped making progress. Unknown: too little is known yet, or an input "
+            "cannot be read (board Health).",
             greatest(HERE.of(m.PROGRESS), "verdict"),
             "{{verdict}}",
             VERDICTS,
+            bad=Bad(runbooks=("ConnectorSilent", "ConnectorStalled", "ConnectorFallingBehind")),
         ),
         states(
             "State over time",
-            "Failed and running in turns: an operator or a script restarts it. Find it, and "
-            "stop that first.",
+            "Failed and running in turns: an operator or a tool restarts it. Find that one "
+            "and stop it first.",
             greatest(HERE.of(m.CONNECTOR_STATE), "state"),
             "{{state}}",
             STATES,
-        ),
-        table(
-            "Tasks",
-            "Each task and its state. All unassigned: a rebalance, or workers that are gone.",
-            [Column("", f"{greatest(HERE.of(m.TASK_STATE), 'task', 'state')} == 1")],
-            labels=("task", "state"),
-            width=6,
-        ),
-        table(
-            "What it is",
-            "Class and plugin version as Connect lists them. A version that changed may explain "
-            "offsets that are new in kind.",
-            [Column("", what)],
-            labels=(*CONNECTOR, "kind", "class", "version"),
-            width=18,
+            bad=Bad(runbooks=("ConnectorOrTaskFailed",)),
         ),
     ]
+
+
+def _plugin() -> Panel:
+    info = greatest(HERE.of(m.CONNECTOR_INFO), *CONNECTOR, "kind", "class", "version")
+    return table(
+        "Class and version",
+        "Class and plugin version as Connect reports them. A changed version may explain offsets "
+        "of a new form.",
+        [Column("", info, unit="none")],
+        labels=(*CONNECTOR, "kind", "class", "version"),
+        size=(24, 8),
+    )
 
 
 def _sources() -> list[Panel]:
@@ -140,118 +157,138 @@ def _sources() -> list[Panel]:
     partition = "{{source_partition}}"
     return [
         lines(
-            "Age of the newest commit",
-            "By source partition, and what is usual (99 of 100) where history has learned it. Far "
-            f"above usual: see the worker's log. {NO_SOURCE}",
+            "Age of the last offset commit",
+            "By source partition, and the baseline (99th percentile) where history has "
+            "learned it. Far above it: read the worker's log.",
             [
                 Query(HERE.age(m.LAST_COMMIT, *PARTITION), partition),
-                Query(usual, "usual, 99 of 100"),
+                Query(usual, "baseline, 99th percentile"),
             ],
             unit="s",
+            bad=Bad(runbooks=("SourceCommitsOverdue",)),
         ),
         lines(
-            "Age of the newest change",
-            "By source partition, and what is usual at this hour of the week. Commits without a "
-            f"change: stuck, or nothing to read. {NO_SOURCE}",
+            "Age of the last offset advance",
+            "By source partition, and the baseline at this hour of the week. Commits "
+            "without an advance: stuck, or nothing to read.",
             [
                 Query(HERE.age(m.LAST_ADVANCE, *PARTITION), partition),
-                Query(advance, "usual, 99 of 100"),
+                Query(advance, "baseline, 99th percentile"),
             ],
             unit="s",
         ),
         lines(
-            "Commits and changes",
-            "Source offsets written a second, and those that differ from the one before. Commits "
-            f"alone move nothing. {NO_SOURCE}",
+            "Offset commits and advances",
+            "Source offsets written per second, and those that differ from the one before.",
             [
                 Query(HERE.rate(m.COMMITS, *PARTITION), f"{partition} commits"),
-                Query(HERE.rate(m.ADVANCES, *PARTITION), f"{partition} changes"),
+                Query(HERE.rate(m.ADVANCES, *PARTITION), f"{partition} advances"),
             ],
             unit="cps",
         ),
         lines(
-            "Rewinds and resets",
-            "Commits that moved a position back, and tombstones that removed it: records are read "
-            f"again. If no one altered them: stop it before you restore. {NO_SOURCE}",
+            "Offset rewinds and resets",
+            "Commits that moved a position back, and tombstones that removed it: records "
+            "are read again. If no one altered the offsets, stop the connector before you "
+            "restore them.",
             [
                 Query(HERE.increase(m.REWINDS, *PARTITION), f"{partition} rewound"),
                 Query(HERE.increase(m.RESETS, *PARTITION), f"{partition} reset"),
             ],
+            unit="short",
+            bad=Bad({1: "orange"}, runbooks=("SourceOffsetsRewound",)),
         ),
         lines(
-            "Position",
-            "Each number of the stored source offset. Hold it against the source itself (a log "
-            f"sequence number, a row id) to see what is left to read. {NO_SOURCE}",
+            "Source offset",
+            "Each number of the stored source offset. Compare it with the source itself (a "
+            "log sequence number, a row id) to see what is left to read.",
             [
                 Query(
                     greatest(HERE.of(m.POSITION), *PARTITION, "field"), f"{partition} {{{{field}}}}"
                 )
             ],
+            unit="short",
         ),
         lines(
-            "Age of what it has read",
-            "Time since the last change at the source that the offset covers, where the connector "
-            "keeps one (Debezium, JDBC by timestamp). Rising while the source is written: it is "
-            "late.",
+            "Age of the last change read at the source",
+            "Time since the last change at the source that the offset covers, where the "
+            "connector stores one (Debezium, JDBC by timestamp). Rising while the source is "
+            "written: it is late.",
             [Query(HERE.age(m.EVENT_TIME, *PARTITION), partition)],
             unit="s",
         ),
     ]
 
 
-def _lag() -> list[Panel]:
+def _replication() -> list[Panel]:
     flow = "{{source}} -> {{target}} {{topic}}"
     usual = greatest(HERE.of(m.EXPECTED_LAG), "percentile")
-    sink = ("topic",)
     return [
         lines(
-            "Left to replicate by topic",
+            "Replication lag by topic",
             f"Upstream records not replicated yet, at most. {SAWTOOTH} No line while one "
-            f"partition's lag is not known. {NO_MIRROR}",
+            "partition's lag is not known.",
             [Query(lag_by_topic(HERE), flow)],
-            bad=thresholds.MM2_REPLICATION_LAG_RECORDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
             link=ONE_FLOW,
+            unit="short",
         ),
         lines(
-            "Oldest record to replicate",
-            "Age of the oldest record that waits, of those that are known. Rising as fast as the "
-            f"clock: nothing is copied. {NO_MIRROR}",
+            "Replication lag in time by topic",
+            "Age of the oldest record that waits, of those that are known. Rising as fast "
+            "as the clock: nothing is replicated.",
             [Query(oldest(HERE, *TOPIC), flow)],
             unit="s",
-            bad=thresholds.MM2_REPLICATION_LAG_SECONDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
             link=ONE_FLOW,
         ),
         lines(
-            "Left to replicate and what is usual",
-            "All topics together, beside what history knows of this hour of the week. Far above "
-            "the 99th of 100: ask what writes more upstream. Empty where nothing was learned.",
-            [Query(lag_in_all(HERE), "now"), Query(usual, "usual, {{percentile}} of 100")],
+            "Replication lag and baseline",
+            "All topics together, beside the baseline of this hour of the week. Far above "
+            "the 99th percentile: find out what writes more upstream. Empty where there is "
+            "no baseline.",
+            [Query(lag_in_all(HERE), "now"), Query(usual, "baseline, percentile {{percentile}}")],
+            unit="short",
         ),
         table(
             "Topics",
-            f"What each topic has left. Click a flow for its partitions. {NO_MIRROR}",
+            "Replication lag of each topic. Click a flow for its partitions.",
             [
-                Column("records", lag_by_topic(HERE)),
-                Column("oldest record", oldest(HERE, *TOPIC), "s"),
+                Column("records", lag_by_topic(HERE), "short", LATE_RECORDS),
+                Column("oldest record", oldest(HERE, *TOPIC), "s", LATE),
             ],
             labels=TOPIC,
             links=(CELL_FLOW,),
-            width=12,
+            size=(12, 8),
+            bad=LATE_RECORDS,
         ),
+    ]
+
+
+def _sink() -> list[Panel]:
+    sink = ("topic",)
+    return [
         lines(
-            "Left to commit by topic",
-            "Log end minus the committed offset of the sink's group. Growing while tasks run: the "
-            f"target is slow or refuses. {NO_SINK}",
+            "Sink lag by topic",
+            "Log end minus the committed offset of the sink's group. Growing while tasks "
+            "run: the target is slow or refuses records.",
             [Query(total(HERE.of(m.SINK_LAG), *sink), "{{topic}}")],
-            bad=thresholds.SINK_LAG_RECORDS,
+            bad=Bad({thresholds.SINK_LAG_RECORDS: "orange"}, runbooks=("SinkLagHigh",)),
+            unit="short",
         ),
         lines(
-            "Oldest record to commit",
-            "Age of the oldest record that the sink has not committed. Rising as fast as the "
-            f"clock: see its tasks and its target. {NO_SINK}",
+            "Sink lag in time by topic",
+            "Age of the oldest record that the sink has not committed. Rising as fast as "
+            "the clock: check its tasks and its target.",
             [Query(greatest(HERE.of(m.SINK_LAG_SECONDS), *sink), "{{topic}}")],
             unit="s",
-            bad=thresholds.SINK_LAG_SECONDS,
+            bad=Bad({thresholds.SINK_LAG_SECONDS: "orange"}, runbooks=("SinkDataLate",)),
         ),
     ]
 
@@ -259,21 +296,25 @@ def _lag() -> list[Panel]:
 def _remedies() -> list[Panel]:
     return [
         lines(
-            "Held stopped by remediation",
-            "How long remediation has held it stopped. Beyond the dashed line a person has to "
-            "look: `offsetwatch plan list`.",
+            "Stopped by remediation",
+            "How long remediation has held it stopped. Beyond the dashed line an operator "
+            "has to act: `offsetwatch plan list`.",
             [Query(HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "held")],
             unit="s",
-            bad=thresholds.REMEDIATION_HOLD_SECONDS,
+            bad=Bad(
+                {thresholds.REMEDIATION_HOLD_SECONDS: "orange"},
+                runbooks=("RemediationHoldsConnector",),
+            ),
         ),
         lines(
-            "Guards that deny remediation",
-            f"How often each began to deny. {EXPLAIN}",
+            "Refusals by guard",
+            f"How often each guard began to refuse an action. {EXPLAIN}",
             [
                 Query(
                     HERE.increase(remedy.REMEDIATION_BLOCKED, "action", "guard"),
                     "{{action}} {{guard}}",
                 )
             ],
+            unit="short",
         ),
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import thresholds
-from dashboards.grafana import dashboard
-from dashboards.panels import Column, Json, Panel, Query, lines, stat, table
+from dashboards.grafana import Row, dashboard
+from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import (
     MIRROR,
     Choice,
@@ -18,7 +18,7 @@ from dashboards.queries import (
     oldest,
     total,
 )
-from dashboards.words import CELL_FLOW, EMPTY_IS_GOOD, ONE_FLOW, SAWTOOTH
+from dashboards.words import CELL_FLOW, EMPTY_IS_GOOD, OLD_HEARTBEAT, ONE_FLOW, SAWTOOTH
 from exporter.serve import catalog_mm2 as mm2
 from exporter.serve.spec import FLOW
 
@@ -33,6 +33,7 @@ HERE: Final = Scope(
 GROUP: Final = (*FLOW, "group")
 FLOWS: Final = "{{connect_cluster}} {{source}} -> {{target}}"
 GROUPS: Final = f"{FLOWS} {{{{group}}}}"
+SKIPS: Final = Bad({1: "red"}, runbooks=("MirrorMaker2FailoverWouldSkip",))
 KNOWN: Final = "Partitions of which nothing is known are not in it."
 
 
@@ -42,11 +43,11 @@ def board() -> Json:
         "failover",
         "What consumer groups would read twice, or never, if they moved to the target now.",
         scope=HERE,
-        rows={
-            "Now": [*_numbers(), *_groups()],
-            "Over time": _trends(),
-            "What it rests on": _basis(),
-        },
+        now=[*_numbers(), *_groups()],
+        rows=[
+            Row("Over time", _trends()),
+            Row("Heartbeats, syncs and replication", _basis()),
+        ],
     )
 
 
@@ -55,43 +56,49 @@ def _numbers() -> list[Panel]:
     return [
         stat(
             "Groups with a checkpoint",
-            "Groups that could move. One that you miss has no checkpoint: see the checkpoint "
-            "connector's groups setting.",
+            "Groups that could move. A group that is missing has no checkpoint: check the "
+            "checkpoint connector's setting groups.",
             f"count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)})",
+            unit="short",
         ),
         stat(
-            "Groups that would lose records",
-            "They would never read some records. Do not move them before you have seen the table "
-            "below.",
+            "Groups that would skip records",
+            "They would never read some records. Do not move them before you have read the "
+            "table below.",
             above(total(HERE.of(mm2.GROUP_SKIP), *GROUP)),
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2FailoverWouldSkip",)),
+            unit="short",
         ),
         stat(
-            "Never read",
+            "Records skipped",
             f"Records that groups would never read if they moved now. {KNOWN}",
             total(HERE.of(mm2.GROUP_SKIP)),
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2FailoverWouldSkip",)),
+            unit="short",
         ),
         stat(
-            "Read again",
-            "Records that groups would read a second time if they moved now. Some are normal; the "
-            f"table below says whose. {KNOWN}",
+            "Records read again",
+            "Records that groups would read a second time if they moved now. Some are "
+            f"normal; the table below names the groups. {KNOWN}",
             total(HERE.of(mm2.GROUP_REREAD)),
+            unit="short",
         ),
         stat(
-            "Groups with nothing known",
-            "They have a checkpoint, and where they would continue is unknown. Treat them as not "
-            "ready: see `/api/v1/flows` for the reason.",
+            "Groups with unknown position",
+            "They have a checkpoint, and their position after a failover is unknown. Treat "
+            "them as not ready: `/api/v1/flows` has the reason.",
             f"count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)} unless {known}) or "
             f"0 * count({greatest(HERE.of(mm2.CHECKPOINT_AT), *GROUP)})",
-            bad={1: "orange"},
+            bad=Bad({1: "orange"}, runbooks=("OffsetwatchBlind",)),
+            unit="short",
         ),
         stat(
             "Stale checkpoints",
             "Findings that better checkpoints could be written and are not. Restart the checkpoint "
             "connector first.",
             found(HERE, finding="checkpoints_stale"),
-            bad={1: "orange"},
+            bad=Bad({1: "orange"}, runbooks=("MirrorMaker2CheckpointsStale",)),
+            unit="short",
         ),
     ]
 
@@ -101,24 +108,33 @@ def _groups() -> list[Panel]:
     return [
         table(
             "Groups",
-            "What each group would meet, and how old its newest checkpoint is. Read the worst "
-            f"first. {KNOWN}",
+            "What each group would skip or read again, and how old its newest checkpoint "
+            f"is. Read the worst first. {KNOWN}",
             [
-                Column("never read", total(HERE.of(mm2.GROUP_SKIP), *GROUP)),
-                Column("read again", total(HERE.of(mm2.GROUP_REREAD), *GROUP)),
+                Column("never read", total(HERE.of(mm2.GROUP_SKIP), *GROUP), "short", SKIPS),
+                Column("read again", total(HERE.of(mm2.GROUP_REREAD), *GROUP), unit="short"),
                 Column("checkpoint's age", HERE.age(mm2.CHECKPOINT_AT, *GROUP), "s"),
             ],
             labels=("group", *FLOW),
             links=(CELL_FLOW,),
-            width=12,
+            size=(12, 8),
+            bad=SKIPS,
         ),
         table(
-            "Partitions that would lose records",
-            f"Where a group would land past what it has read. {EMPTY_IS_GOOD} Set the group's "
-            "offset on the target by hand before it moves.",
-            [Column("never read", f"{greatest(HERE.of(mm2.GROUP_SKIP), *partition)} > 0")],
+            "Partitions that would skip records",
+            f"Where a group would begin past what it has read. {EMPTY_IS_GOOD} Alter the "
+            "group's offset on the target before it moves.",
+            [
+                Column(
+                    "never read",
+                    f"{greatest(HERE.of(mm2.GROUP_SKIP), *partition)} > 0",
+                    "short",
+                    SKIPS,
+                )
+            ],
             labels=("group", *FLOW, "topic", "partition"),
-            width=12,
+            size=(12, 8),
+            bad=SKIPS,
         ),
     ]
 
@@ -126,31 +142,38 @@ def _groups() -> list[Panel]:
 def _trends() -> list[Panel]:
     return [
         lines(
-            "Never read by group",
-            "It should be 0. A moment above it may be a checkpoint ahead of what was copied. "
-            f"{KNOWN}",
+            "Records skipped by group",
+            "It should be 0. A moment above it may be a checkpoint ahead of what was "
+            f"replicated. {KNOWN}",
             [Query(total(HERE.of(mm2.GROUP_SKIP), *GROUP), GROUPS)],
+            unit="short",
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2FailoverWouldSkip",)),
         ),
         lines(
-            "Read again by group",
+            "Records read again by group",
             "It grows with the group's own lag, because MirrorMaker translates carefully there. "
             f"Growing without that lag: see the syncs. {KNOWN}",
             [Query(total(HERE.of(mm2.GROUP_REREAD), *GROUP), GROUPS)],
+            unit="short",
         ),
         lines(
-            "Age of the newest checkpoint",
+            "Age of the last checkpoint",
             "By group. It also rises for a group that commits nothing; all groups at once are the "
             "checkpoint connector.",
             [Query(HERE.age(mm2.CHECKPOINT_AT, *GROUP), GROUPS)],
             unit="s",
         ),
         lines(
-            "Not replicated yet",
-            "What a failover would leave behind if the source were gone now, at most, by flow. "
-            f"{SAWTOOTH} No line while a topic's lag is not known.",
+            "Replication lag by flow",
+            "Records that a failover would leave behind if the source were gone now, at "
+            f"most, by flow. {SAWTOOTH} No line while a topic's lag is not known.",
             [Query(lag_by_flow(HERE), f"{FLOWS} {{{{connector}}}}")],
-            bad=thresholds.MM2_REPLICATION_LAG_RECORDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
             link=ONE_FLOW,
+            unit="short",
         ),
     ]
 
@@ -158,23 +181,24 @@ def _trends() -> list[Panel]:
 def _basis() -> list[Panel]:
     return [
         lines(
-            "Age of the newest heartbeat",
-            "MirrorMaker's own heartbeat through the flow. Old: check that the flow works before "
-            "you trust anything above.",
+            "Age of the last heartbeat",
+            "MirrorMaker's own heartbeat through the flow. Old: check that the flow is "
+            "alive before you trust anything above.",
             [Query(HERE.age(mm2.HEARTBEAT_AT, *FLOW), FLOWS)],
             unit="s",
             link=ONE_FLOW,
+            bad=OLD_HEARTBEAT,
         ),
         lines(
-            "Age of the newest offset sync",
-            "Without newer syncs groups are not translated any further. Old while records are "
-            "copied: the syncs topic, or its permissions.",
+            "Age of the last offset sync",
+            "Without newer syncs groups are not translated any further. Old while records "
+            "are replicated: check the syncs topic and its ACLs.",
             [Query(HERE.age(mm2.SYNC_AT, *FLOW), FLOWS)],
             unit="s",
             link=ONE_FLOW,
         ),
         lines(
-            "Oldest record to replicate",
+            "Replication lag in time by flow",
             "How far the target is behind, of what is known: the recovery point, were the source "
             "lost now.",
             [
@@ -184,19 +208,29 @@ def _basis() -> list[Panel]:
                 )
             ],
             unit="s",
-            bad=thresholds.MM2_REPLICATION_LAG_SECONDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
             link=ONE_FLOW,
         ),
         table(
             "Flows",
-            "Each direction with the age of the inputs of readiness. Begin with the oldest.",
+            "Each direction with the age of what readiness is computed from. Begin with the "
+            "oldest.",
             [
-                Column("heartbeat's age", HERE.age(mm2.HEARTBEAT_AT, *FLOW), "s"),
+                Column("heartbeat's age", HERE.age(mm2.HEARTBEAT_AT, *FLOW), "s", OLD_HEARTBEAT),
                 Column("sync's age", HERE.age(mm2.SYNC_AT, *FLOW), "s"),
-                Column("oldest record", oldest(HERE, *FLOW), "s"),
+                Column(
+                    "oldest record",
+                    oldest(HERE, *FLOW),
+                    "s",
+                    Bad({thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"}),
+                ),
             ],
             labels=FLOW,
             links=(CELL_FLOW,),
-            width=12,
+            size=(12, 8),
+            bad=OLD_HEARTBEAT,
         ),
     ]

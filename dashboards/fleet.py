@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import thresholds
-from dashboards.grafana import dashboard
-from dashboards.panels import Column, Json, Panel, Query, lines, stat, table
+from dashboards.grafana import Row, dashboard
+from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import (
     CLUSTER,
     DIRECTION,
@@ -32,6 +32,7 @@ from dashboards.words import (
     EXPLAIN,
     ONE_CONNECTOR,
     ONE_FLOW,
+    RETENTION_NEAR_SECONDS,
     SAWTOOTH,
     SEVERITIES,
     STATES,
@@ -54,134 +55,160 @@ def board() -> Json:
         "fleet",
         "Progress and lag of Kafka Connect source connectors and MirrorMaker 2.",
         scope=HERE,
-        rows={
-            "Now": [*_numbers(), *_lists()],
-            "Verdicts and states": _states(),
-            "MirrorMaker 2": _replication(),
-            "Source connectors": _sources(),
-            "Sinks": _sinks(),
-        },
+        now=[*_problems_now(), *_lists()],
+        rows=[
+            Row("Lag and plans", _numbers()),
+            Row("Verdicts and states", _states()),
+            Row("MirrorMaker 2", _replication()),
+            Row("Source connectors", _sources()),
+            Row("Sink connectors", _sinks()),
+        ],
     )
 
 
-def _numbers() -> list[Panel]:
+def _problems_now() -> list[Panel]:
     tasks = total(HERE.of(m.CONNECTOR_TASKS, state="failed"))
+    return [
+        stat(
+            "Critical findings",
+            "They need action now. The table below names finding and connector; "
+            "`offsetwatch status` has the evidence of each.",
+            found(HERE, severity="critical"),
+            bad=Bad(RED),
+            unit="short",
+        ),
+        stat(
+            "Warnings",
+            "Findings to investigate today. `offsetwatch status` has the evidence of each.",
+            found(HERE, severity="warning"),
+            bad=Bad(ORANGE),
+            unit="short",
+        ),
+        stat(
+            "Connectors silent or stalled",
+            "Connectors that have work and do none of it. See the table below, then the "
+            "board Connector.",
+            total(HERE.of(m.PROGRESS, verdict="silent|stalled")),
+            bad=Bad(RED, runbooks=("ConnectorSilent", "ConnectorStalled")),
+            unit="short",
+        ),
+        stat(
+            "Connectors failed",
+            "Connectors in state FAILED. Connect does not restart them by itself: read the "
+            "trace first (`offsetwatch connectors status`).",
+            total(HERE.of(m.CONNECTOR_STATE, state="failed")),
+            bad=Bad(RED, runbooks=("ConnectorOrTaskFailed",)),
+            unit="short",
+        ),
+        stat(
+            "Tasks failed",
+            "Tasks in state FAILED: their partitions do not advance. Read the trace before "
+            "you restart one.",
+            tasks,
+            bad=Bad(RED, runbooks=("ConnectorOrTaskFailed",)),
+            unit="short",
+        ),
+        stat(
+            "Inputs down",
+            "Topics, Connect clusters and Kafka clusters that cannot be read. What depends "
+            "on them is missing here: fix them first (board Health).",
+            zeros(HERE.of(m.INPUT_UP)),
+            bad=Bad(RED, runbooks=("OffsetwatchBlind",)),
+            unit="short",
+        ),
+    ]
+
+
+def _numbers() -> list[Panel]:
     waiting = total(HERE.of(remedy.REMEDIATION_PLANS, state="proposed|parked"))
     sinks = greatest(HERE.of(m.SINK_LAG_SECONDS))
     return [
         stat(
-            "Critical findings",
-            "Act now. The table below names them; `offsetwatch status` says which connector each "
-            "is of.",
-            found(HERE, severity="critical"),
-            bad=RED,
-        ),
-        stat(
-            "Warnings",
-            "Findings to look into today. `offsetwatch status` has each with its sentence.",
-            found(HERE, severity="warning"),
-            bad=ORANGE,
-        ),
-        stat(
-            "Silent or stalled",
-            "Connectors that have work and do none of it. See the table below, then the "
-            "connector's own board.",
-            total(HERE.of(m.PROGRESS, verdict="silent|stalled")),
-            bad=RED,
-        ),
-        stat(
-            "Connectors failed",
-            "Connectors whose own state is failed. Connect does not restart them by itself: read "
-            "the trace first (`offsetwatch connectors status`).",
-            total(HERE.of(m.CONNECTOR_STATE, state="failed")),
-            bad=RED,
-        ),
-        stat(
-            "Tasks failed",
-            "Tasks in state failed; what they should copy does not move. Read the trace before you "
-            "restart one.",
-            tasks,
-            bad=RED,
-        ),
-        stat(
-            "Inputs down",
-            "Topics, Connect clusters and Kafka clusters that cannot be read. What depends on them "
-            "is missing from this board: fix them first (board Health).",
-            zeros(HERE.of(m.INPUT_UP)),
-            bad=RED,
-        ),
-        stat(
-            "Tails not caught up",
+            "Internal topics not caught up",
             "Internal topics that have not been read to their end since the exporter started. "
             "Until then nothing of them is shown: wait, then see the board Health.",
             zeros(HERE.of(m.TAIL_CAUGHT_UP)),
-            bad=ORANGE,
+            bad=Bad(ORANGE, runbooks=("OffsetwatchBlind",)),
+            unit="short",
         ),
         stat(
-            "MM2 lag",
-            "Upstream records that are not replicated yet, at most, over all flows and topics. "
-            "Unknown while one topic's is not known, because a sum would be too small; the table "
-            "below names the topic.",
+            "Replication lag",
+            "Upstream records that are not replicated yet, at most, over all flows and "
+            "topics. Unknown while the lag of one topic is, because a sum would be too "
+            "small: the table of problems names the topic.",
             lag_in_all(HERE),
-            bad={thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
+            unit="short",
         ),
         stat(
-            "MM2 oldest record",
-            "Age of the oldest record that waits for replication, of those that are known. It "
-            "grows while replication stands still: see which flow below.",
+            "Replication lag in time",
+            "Age of the oldest record that waits for replication, of those that are known. "
+            "It grows while replication does not advance.",
             oldest(HERE),
             unit="s",
-            bad={thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
         ),
         stat(
-            "Sinks' oldest record",
-            "Age of the oldest record that a sink connector has not committed, of those that are "
-            "known. See which below.",
+            "Sink lag in time",
+            "Age of the oldest record that a sink connector has not committed, of those "
+            "that are known.",
             sinks,
             unit="s",
-            bad={thresholds.SINK_LAG_SECONDS: "orange"},
+            bad=Bad({thresholds.SINK_LAG_SECONDS: "orange"}, runbooks=("SinkDataLate",)),
         ),
         stat(
-            "Plans that wait",
-            "Plans that wait for an operator: `offsetwatch plan list`. A parked one holds its "
-            "connector.",
+            "Plans waiting",
+            "Plans that wait for an operator: `offsetwatch plan list`. A parked one holds "
+            "its connector stopped.",
             waiting,
-            bad=ORANGE,
+            bad=Bad(ORANGE, runbooks=("RemediationPlanParked", "RemediationProposalWaits")),
+            unit="short",
         ),
         stat(
-            "Exporters",
-            "Instances of offsetwatch that answer Prometheus. Unknown means that there is none, "
-            "and that nothing here is watched.",
+            "Exporters up",
+            "Instances of offsetwatch that answer Prometheus. Unknown: there is none, and "
+            "nothing is monitored.",
             f"count({HERE.of(m.BUILD_INFO)})",
+            unit="short",
+            bad=Bad(below={1: "red"}, runbooks=("OffsetwatchBlind",)),
         ),
     ]
 
 
 def _lists() -> list[Panel]:
-    findings = greatest(HERE.of(m.FINDINGS), "connect_cluster", "finding", "severity")
+    findings = greatest(HERE.of(m.FINDINGS), *CONNECTOR, "finding", "severity")
     problems = "\nor\n".join(
         f'label_replace({expr}, "problem", "{name}", "", "")' for name, expr in _problems().items()
     )
     return [
         table(
             "Findings",
-            f"What the daemon has found, and how often. {EMPTY_IS_GOOD} `offsetwatch status` has a "
-            "sentence and evidence for each; the README says where to look first.",
-            [Column("findings", findings)],
-            labels=("severity", "finding", "connect_cluster"),
-            width=8,
+            f"What the daemon has found, and how often. {EMPTY_IS_GOOD} `offsetwatch status` "
+            "has a sentence and evidence for each.",
+            [Column("findings", findings, unit="short")],
+            labels=("severity", "finding", *CONNECTOR),
+            links=(CELL_CONNECTOR,),
+            size=(10, 8),
+            colours={"severity": SEVERITIES},
         ),
         table(
-            "What is wrong now",
+            "Problems",
             f"One line per problem, by the thresholds of the alerts. {EMPTY_IS_GOOD} Begin at the "
             "top: what cannot be read hides the rest.",
-            [Column("value", problems)],
+            [Column("value", problems, unit="short")],
             labels=(
                 *("problem", *CONNECTOR, "task", "state", "verdict"),
                 *(*DIRECTION, "kafka", "topic", "partition", "kind", "table"),
             ),
             links=(CELL_CONNECTOR, CELL_FLOW),
-            width=16,
+            size=(14, 8),
+            colours={"state": STATES, "verdict": VERDICTS},
         ),
     ]
 
@@ -200,13 +227,13 @@ def _problems() -> dict[str, str]:
         ),
         "no offsets topic read": _unread(),
         "lag not known": _without_lag(),
-        "lag of a topic not known": topics_unknown(HERE),
+        "topic lag not known": topics_unknown(HERE),
         "connector failed": f"{greatest(HERE.of(state, state='failed'), *CONNECTOR)} == 1",
         "task failed": (
             f"{greatest(HERE.of(m.TASK_STATE, state='failed'), *CONNECTOR, 'task')} == 1"
         ),
         "running without a task": _without_tasks(),
-        "no good verdict": (
+        "verdict not ok": (
             f"{greatest(HERE.of(m.PROGRESS, verdict=UNWELL), *CONNECTOR, 'verdict')} == 1"
         ),
         "beyond the log end": (
@@ -215,8 +242,8 @@ def _problems() -> dict[str, str]:
         "below the log start": (
             f"{least(HERE.of(mm2.HEADROOM), *MIRROR, 'topic', 'partition')} < 0"
         ),
-        "MM2 lag high": f"{lag_by_topic(HERE)} > {thresholds.MM2_REPLICATION_LAG_RECORDS}",
-        "MM2 data late": f"{oldest(HERE, *TOPIC)} > {thresholds.MM2_REPLICATION_LAG_SECONDS}",
+        "replication lag high": f"{lag_by_topic(HERE)} > {thresholds.MM2_REPLICATION_LAG_RECORDS}",
+        "replication late": f"{oldest(HERE, *TOPIC)} > {thresholds.MM2_REPLICATION_LAG_SECONDS}",
         "sink lag high": (
             f"{total(HERE.of(m.SINK_LAG), *CONNECTOR, 'topic')} > {thresholds.SINK_LAG_RECORDS}"
         ),
@@ -225,7 +252,7 @@ def _problems() -> dict[str, str]:
             f"{greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')} == 1"
         ),
         "plan parked": f"{greatest(HERE.of(remedy.REMEDIATION_PLANS, state='parked'))} > 0",
-        "history stands still": f"{HERE.age(m.HISTORY_TABLE_AT, 'table')} > {age}",
+        "history does not advance": f"{HERE.age(m.HISTORY_TABLE_AT, 'table')} > {age}",
         "paused or stopped": (
             f"{greatest(HERE.of(state, state='paused|stopped'), *CONNECTOR, 'state')} == 1"
         ),
@@ -271,29 +298,36 @@ def _states() -> list[Panel]:
             [Query(total(HERE.of(m.PROGRESS), "verdict"), "{{verdict}}")],
             stacked=True,
             colours=VERDICTS,
+            unit="short",
+            bad=Bad(runbooks=("ConnectorSilent", "ConnectorStalled")),
         ),
         lines(
             "Findings by severity",
-            "When problems began, and whether they end. A gap is a time without findings, or "
-            "without a running daemon.",
+            "When findings began, and whether they ended. A gap is a time without findings, "
+            "or one in which no daemon ran.",
             [Query(total(HERE.of(m.FINDINGS), "severity"), "{{severity}}")],
             stacked=True,
             colours=SEVERITIES,
+            unit="short",
         ),
         lines(
             "Connectors by state",
-            "As Connect's REST API gives it. Failed ones do not come back by themselves.",
+            "As Connect's REST API reports it. Failed ones do not restart by themselves.",
             [Query(total(HERE.of(m.CONNECTOR_STATE), "state"), "{{state}}")],
             stacked=True,
             colours=STATES,
+            unit="short",
+            bad=Bad(runbooks=("ConnectorOrTaskFailed",)),
         ),
         lines(
             "Tasks by state",
-            "As Connect's REST API gives it. Many unassigned at once are a rebalance: look at the "
-            "workers.",
+            "As Connect's REST API reports it. Many unassigned at once are a rebalance: "
+            "check the workers.",
             [Query(total(HERE.of(m.CONNECTOR_TASKS), "state"), "{{state}}")],
             stacked=True,
             colours=STATES,
+            unit="short",
+            bad=Bad(runbooks=("ConnectorOrTaskFailed",)),
         ),
     ]
 
@@ -303,27 +337,34 @@ def _replication() -> list[Panel]:
     written = f"{legend} written"
     return [
         lines(
-            "MM2 lag by flow",
+            "Replication lag by flow",
             f"Upstream records not replicated yet, at most. {SAWTOOTH} A flow has no line while "
             "one of its topics' lag is not known. Click a line for its topics.",
             [Query(lag_by_flow(HERE), legend)],
-            bad=thresholds.MM2_REPLICATION_LAG_RECORDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
             link=ONE_FLOW,
+            unit="short",
         ),
         lines(
-            "MM2 oldest record by flow",
-            "Age of the oldest record that waits, of those that are known. A line that rises as "
-            "fast as the clock is a flow that stands still: click it.",
+            "Replication lag in time by flow",
+            "Age of the oldest record that waits, of those that are known. A flow whose "
+            "line rises as fast as the clock does not advance: click it.",
             [Query(oldest(HERE, *MIRROR), legend)],
             unit="s",
-            bad=thresholds.MM2_REPLICATION_LAG_SECONDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
             link=ONE_FLOW,
         ),
         lines(
-            "Written upstream and replicated",
-            "Records a second that arrive at the upstream log end, and that are known to be "
-            "replicated, of the partitions that are shown one by one. Over five minutes, because "
-            "positions move once per flush. Where the second stays below the first, lag grows.",
+            "Records produced upstream and replicated",
+            "Records per second at the upstream log end, and replicated ones, of partitions "
+            "that are exported one by one. The rate is over five minutes, because positions "
+            "move once per flush. Lag grows while the second is below the first.",
             [
                 Query(total(f"deriv({HERE.of(mm2.LOG_END)}[5m])", *MIRROR), written),
                 Query(
@@ -334,13 +375,17 @@ def _replication() -> list[Panel]:
             link=ONE_FLOW,
         ),
         lines(
-            "Least time to retention",
-            "Time until the upstream log start reaches a position, at the rate of both. Shorter "
-            "than the repair takes: raise retention upstream first. No line while it does not come "
-            "closer.",
+            "Time to retention by flow",
+            "Time until the upstream log start reaches a position, at the present rates of "
+            "both. Shorter than the repair takes: raise retention upstream first. No line "
+            "while it does not come closer.",
             [Query(least(HERE.of(mm2.HEADROOM_SECONDS), *MIRROR), legend)],
             unit="s",
             link=ONE_FLOW,
+            bad=Bad(
+                below={RETENTION_NEAR_SECONDS: "red"},
+                runbooks=("MirrorMaker2RetentionNear",),
+            ),
         ),
     ]
 
@@ -349,38 +394,40 @@ def _sources() -> list[Panel]:
     legend = "{{connect_cluster}} {{connector}}"
     return [
         lines(
-            "Age of the newest commit",
-            "Time since the connector last wrote a source offset. Idle connectors commit nothing, "
-            "so a rising line alone is no fault: the verdict says.",
+            "Age of the last offset commit",
+            "Time since the connector last wrote a source offset. Idle connectors commit "
+            "nothing, so a rising line alone is no fault: see the verdict.",
             [Query(HERE.age(m.LAST_COMMIT, *CONNECTOR), legend)],
             unit="s",
             link=ONE_CONNECTOR,
         ),
         lines(
-            "Age of the newest change",
-            "Time since a commit last differed from the one before it. Commits that go on without "
-            f"a change: the connector is stuck, or has nothing to read. {EXPLAIN}",
+            "Age of the last offset advance",
+            "Time since a commit last differed from the one before it. Commits without an "
+            f"advance: the connector is stuck, or has nothing to read. {EXPLAIN}",
             [Query(HERE.age(m.LAST_ADVANCE, *CONNECTOR), legend)],
             unit="s",
             link=ONE_CONNECTOR,
         ),
         lines(
-            "Commits",
-            "Source offsets written a second. None from many connectors at once: look at the "
-            "workers and at the offsets topic.",
+            "Offset commits",
+            "Source offsets written per second. None from many connectors at once: check "
+            "the workers and the offsets topic.",
             [Query(HERE.rate(m.COMMITS, *CONNECTOR), legend)],
             unit="cps",
             link=ONE_CONNECTOR,
         ),
         lines(
-            "Rewinds and resets",
-            "Commits that moved a position back, and tombstones that removed it. Either means that "
-            "records are read again: ask who did it.",
+            "Offset rewinds and resets",
+            "Commits that moved a position back, and tombstones that removed it. After "
+            "either, records are read again: find out who altered the offsets.",
             [
                 Query(HERE.increase(m.REWINDS, *CONNECTOR), f"{legend} rewound"),
                 Query(HERE.increase(m.RESETS, *CONNECTOR), f"{legend} reset"),
             ],
             link=ONE_CONNECTOR,
+            unit="short",
+            bad=Bad({1: "orange"}, runbooks=("SourceOffsetsRewound",)),
         ),
     ]
 
@@ -389,19 +436,22 @@ def _sinks() -> list[Panel]:
     legend = "{{connect_cluster}} {{connector}}"
     return [
         lines(
-            "Sink lag",
-            "Log end minus the committed offset of the sink connector's consumer group. A "
-            "partition whose log end is unknown is not in it.",
+            "Sink lag by connector",
+            "Log end minus the committed offset of the sink connector's consumer group. "
+            "Partitions with an unknown log end are not in it.",
             [Query(total(HERE.of(m.SINK_LAG), *CONNECTOR), legend)],
             link=ONE_CONNECTOR,
+            unit="short",
+            bad=Bad({thresholds.SINK_LAG_RECORDS: "orange"}, runbooks=("SinkLagHigh",)),
         ),
         lines(
-            "Sinks' oldest record by connector",
-            "Age of the oldest record that it has not committed, of those that are known. Rising "
-            "as fast as the clock: the sink is stuck, see its tasks and its target.",
+            "Sink lag in time by connector",
+            "Age of the oldest record that it has not committed, of those that are known. "
+            "Rising as fast as the clock: the sink is stuck, check its tasks and its "
+            "target.",
             [Query(greatest(HERE.of(m.SINK_LAG_SECONDS), *CONNECTOR), legend)],
             unit="s",
-            bad=thresholds.SINK_LAG_SECONDS,
+            bad=Bad({thresholds.SINK_LAG_SECONDS: "orange"}, runbooks=("SinkDataLate",)),
             link=ONE_CONNECTOR,
         ),
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import thresholds
-from dashboards.grafana import dashboard
-from dashboards.panels import Column, Json, Panel, Query, lines, stat, table
+from dashboards.grafana import Row, dashboard
+from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import (
     DIRECTION,
     Choice,
@@ -21,7 +21,7 @@ from dashboards.queries import (
     total,
     zeros,
 )
-from dashboards.words import SAWTOOTH
+from dashboards.words import OLD_HEARTBEAT, RETENTION_NEAR_SECONDS, SAWTOOTH
 from exporter.serve import catalog_mm2 as mm2
 from exporter.serve.spec import Spec
 
@@ -47,101 +47,130 @@ def board() -> Json:
         "flow",
         "One MirrorMaker 2 flow: lag, retention, losses, positions and offset syncs.",
         scope=HERE,
-        rows={
-            "Now": _numbers(),
-            "Lag": _lag(),
-            "Retention and losses": _retention(),
-            "Positions": _positions(),
-        },
+        now=[*_numbers(), *_lag()],
+        rows=[
+            Row("Throughput and unknown lag", _throughput()),
+            Row("Retention and losses", _retention()),
+            Row("Positions", _positions()),
+        ],
     )
 
 
 def _numbers() -> list[Panel]:
     return [
         stat(
-            "Lag",
-            "Upstream records not replicated yet, at most. Unknown while one topic's lag is not "
-            "known: the table below names it.",
+            "Replication lag",
+            "Upstream records not replicated yet, at most. Unknown while the lag of one "
+            "topic is: the table Topics with unknown lag names it.",
             lag_in_all(HERE),
-            bad={thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
+            unit="short",
         ),
         stat(
-            "Oldest record",
+            "Replication lag in time",
             "Age of the oldest record that waits, of those that are known. Above the threshold: "
             "see below whether it is one topic or all of them.",
             oldest(HERE),
             unit="s",
-            bad={thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
         ),
         stat(
             "Partitions not caught up",
             "Partitions in which a readable record waits. Some are normal under load; all of them "
             "for long are not.",
             zeros(HERE.of(mm2.CAUGHT_UP)),
+            unit="short",
         ),
         stat(
             "Time to retention",
-            "The least time until the upstream log start reaches a position, at the rate of both. "
-            "Short: raise retention upstream now, then look for the cause. Unknown while it does "
-            "not come closer.",
+            "The least time until the upstream log start reaches a position, at the present "
+            "rates of both. Short: raise retention upstream now, then find the cause. "
+            "Unknown while it does not come closer.",
             least(HERE.of(mm2.HEADROOM_SECONDS)),
             unit="s",
+            bad=Bad(
+                below={RETENTION_NEAR_SECONDS: "red"},
+                runbooks=("MirrorMaker2RetentionNear",),
+            ),
         ),
         stat(
-            "Below the log start",
-            "Partitions of which records were deleted before they were copied. They are gone: "
-            "`offsetwatch explain` has the ranges.",
+            "Partitions below the log start",
+            "Partitions of which records were deleted before they were replicated. They are "
+            "lost: `offsetwatch explain` has the ranges.",
             f"sum(min without (instance, pod) ({HERE.of(mm2.HEADROOM)}) < bool 0)",
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2RecordsLost",)),
+            unit="short",
         ),
         stat(
-            "Beyond the log end",
-            "Partitions whose position lies past the upstream log end: the topic was re-created or "
-            "cut, or the offset altered by hand. Stop the connector before you fix it.",
+            "Partitions beyond the log end",
+            "Partitions whose position lies past the upstream log end: the topic was "
+            "recreated or truncated, or the offset altered. Stop the connector before you "
+            "fix it.",
             above(HERE.of(mm2.AHEAD)),
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2PositionInvalid",)),
+            unit="short",
         ),
     ]
 
 
 def _lag() -> list[Panel]:
-    def pace(spec: Spec) -> str:
-        return total(f"deriv({HERE.of(spec)}[5m])", *OF_TOPIC)
-
     return [
         lines(
-            "Lag by topic",
+            "Replication lag by topic",
             f"Upstream records not replicated yet, at most. {SAWTOOTH} No line while one "
             "partition's lag is not known. One topic alone: see its partitions; all: see the "
             "connector.",
             [Query(lag_by_topic(HERE), "{{connector}} {{topic}}")],
-            bad=thresholds.MM2_REPLICATION_LAG_RECORDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"},
+                runbooks=("MirrorMaker2ReplicationLagHigh",),
+            ),
+            unit="short",
         ),
         lines(
-            "Oldest record by topic",
+            "Replication lag in time by topic",
             "Age of the oldest record that waits, of those that are known. Rising as fast as the "
             "clock: nothing of that topic is copied.",
             [Query(oldest(HERE, *OF_TOPIC), LEGEND)],
             unit="s",
-            bad=thresholds.MM2_REPLICATION_LAG_SECONDS,
+            bad=Bad(
+                {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"},
+                runbooks=("MirrorMaker2DataLate",),
+            ),
         ),
+    ]
+
+
+def _throughput() -> list[Panel]:
+    def rate(spec: Spec) -> str:
+        return total(f"deriv({HERE.of(spec)}[5m])", *OF_TOPIC)
+
+    return [
         lines(
-            "Written and replicated",
-            "Records a second at the upstream log end, and known to be replicated, over five "
-            f"minutes. Where the second stays below: add tasks, or see the target. {ONE_BY_ONE}",
+            "Records produced upstream and replicated",
+            "Records per second at the upstream log end, and replicated ones, over five "
+            "minutes. Where the second stays below: add tasks, or check the target. "
+            f"{ONE_BY_ONE}",
             [
-                Query(pace(mm2.LOG_END), f"{LEGEND} written"),
-                Query(pace(mm2.REPLICATED), f"{LEGEND} replicated"),
+                Query(rate(mm2.LOG_END), f"{LEGEND} written"),
+                Query(rate(mm2.REPLICATED), f"{LEGEND} replicated"),
             ],
             unit="cps",
         ),
         table(
-            "Topics whose lag is not known",
+            "Topics with unknown lag",
             "They are replicated, and at least one partition has no lag: its log end or its "
             "position cannot be read. See the board Health. Empty is good.",
-            [Column("", topics_unknown(HERE))],
+            [Column("", topics_unknown(HERE), unit="short")],
             labels=("connect_cluster", "connector", *DIRECTION, "topic"),
-            width=12,
+            size=(12, 8),
+            bad=Bad(runbooks=("OffsetwatchBlind",)),
         ),
     ]
 
@@ -149,29 +178,41 @@ def _lag() -> list[Panel]:
 def _retention() -> list[Panel]:
     return [
         lines(
-            "Offsets to the log start",
+            "Offsets above the log start",
             "Between the upstream log start and the next record to copy, the least of the topic's "
             f"partitions. Falling: retention comes closer. Negative: it is past. {ONE_BY_ONE}",
             [Query(least(HERE.of(mm2.HEADROOM), *OF_TOPIC), LEGEND)],
+            unit="short",
+            bad=Bad(below={0: "red"}, runbooks=("MirrorMaker2RecordsLost",)),
         ),
         lines(
-            "Time to the log start",
-            "The same as time, at the rate of both. Shorter than the repair takes: raise retention "
-            f"upstream first. {ONE_BY_ONE}",
+            "Time to retention by topic",
+            "Time until the upstream log start reaches the position, at the present rates "
+            "of both. Shorter than the repair takes: raise retention upstream first. "
+            f"{ONE_BY_ONE}",
             [Query(least(HERE.of(mm2.HEADROOM_SECONDS), *OF_TOPIC), LEGEND)],
             unit="s",
+            bad=Bad(
+                below={RETENTION_NEAR_SECONDS: "red"},
+                runbooks=("MirrorMaker2RetentionNear",),
+            ),
         ),
         lines(
             "Records lost",
             "Upstream records that can no longer be replicated, by cause. Anything above 0 is a "
             f"loss downstream: `offsetwatch explain` has the ranges. {ONE_BY_ONE}",
             [Query(HERE.increase(mm2.LOST, *OF_TOPIC, "cause"), f"{LEGEND} {{{{cause}}}}")],
+            unit="short",
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2RecordsLost",)),
         ),
         lines(
-            "Recreated topics",
-            "The upstream topic was deleted and created again. What follows may be "
-            "skipped or copied twice: stop the connector and reset that topic's offsets.",
+            "Topics recreated",
+            "The upstream topic was replaced by another one of its name. What follows may "
+            "be skipped or replicated twice: stop the connector and reset that topic's "
+            "offsets.",
             [Query(HERE.increase(mm2.RECREATIONS, *OF_TOPIC), LEGEND)],
+            unit="short",
+            bad=Bad({1: "red"}, runbooks=("MirrorMaker2PositionInvalid",)),
         ),
     ]
 
@@ -187,29 +228,46 @@ def _positions() -> list[Panel]:
                 Column("log start", greatest(HERE.of(mm2.LOG_START), *OF_PARTITION), "none"),
                 Column("replicated", greatest(HERE.of(mm2.REPLICATED), *OF_PARTITION), "none"),
                 Column("log end", greatest(HERE.of(mm2.LOG_END), *OF_PARTITION), "none"),
-                Column("lag", greatest(HERE.of(mm2.LAG), *OF_PARTITION), "none"),
-                Column("oldest record", greatest(HERE.of(mm2.LAG_SECONDS), *OF_PARTITION), "s"),
-                Column("to log start", least(HERE.of(mm2.HEADROOM), *OF_PARTITION), "none"),
+                Column(
+                    "lag",
+                    greatest(HERE.of(mm2.LAG), *OF_PARTITION),
+                    "none",
+                    Bad({thresholds.MM2_REPLICATION_LAG_RECORDS: "orange"}),
+                ),
+                Column(
+                    "oldest record",
+                    greatest(HERE.of(mm2.LAG_SECONDS), *OF_PARTITION),
+                    "s",
+                    Bad({thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"}),
+                ),
+                Column(
+                    "to log start",
+                    least(HERE.of(mm2.HEADROOM), *OF_PARTITION),
+                    "none",
+                    Bad(below={0: "red"}),
+                ),
             ],
             labels=OF_PARTITION,
+            bad=Bad(runbooks=("MirrorMaker2ReplicationLagHigh", "MirrorMaker2RecordsLost")),
         ),
         table(
             "Offset syncs",
-            "The newest pair of offsets that MirrorMaker wrote for each partition. Old while lag "
-            "is small: nothing is copied, or the syncs topic cannot be written.",
+            "The newest pair of offsets that MirrorMaker wrote for each partition. Old "
+            "while lag is small: nothing is replicated, or the syncs topic cannot be "
+            "written.",
             [
                 Column("upstream", greatest(HERE.of(mm2.SYNC_UPSTREAM), *synced), "none"),
                 Column("downstream", greatest(HERE.of(mm2.SYNC_DOWNSTREAM), *synced), "none"),
                 Column("age", HERE.age(mm2.SYNC_AT, *synced), "s"),
             ],
             labels=synced,
-            width=12,
+            size=(12, 8),
         ),
         lines(
-            "Replicated past the newest sync",
-            "Records that are copied and that offset translation does not reach yet. Groups that "
-            "move would read as many again at least. Growing: see offset.lag.max, and the syncs "
-            "topic.",
+            "Records replicated since the last offset sync",
+            "Records that are replicated and that offset translation does not reach yet. "
+            "Groups that move would read as many again at least. Growing: check "
+            "offset.lag.max, and the syncs topic.",
             [
                 Query(
                     f"{greatest(HERE.of(mm2.REPLICATED), *OF_PARTITION)} - on (topic, partition) "
@@ -217,12 +275,14 @@ def _positions() -> list[Panel]:
                     f"{LEGEND} {{{{partition}}}}",
                 )
             ],
+            unit="short",
         ),
         lines(
-            "Age of the newest heartbeat",
-            "MirrorMaker's own heartbeat through this flow. Old while data flows: the heartbeat "
-            "connector; old with everything else: the target, or the workers.",
+            "Age of the last heartbeat",
+            "MirrorMaker's own heartbeat through this flow. Old while data flows: check the "
+            "heartbeat connector; old with everything else: the target, or the workers.",
             [Query(HERE.age(mm2.HEARTBEAT_AT, *DIRECTION), "{{source}} -> {{target}}")],
             unit="s",
+            bad=OLD_HEARTBEAT,
         ),
     ]

@@ -5,7 +5,9 @@ Grafana 10 to 13 read this model: from a provisioned file, from the sidecar, on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from dashboards.panels import DATASOURCE, Json, Panel
@@ -15,6 +17,27 @@ from exporter.serve.catalog import BUILD_INFO
 SCHEMA_VERSION: Final = 39
 TAG: Final = "offsetwatch"
 GRID_WIDTH: Final = 24
+OPEN_MAX: Final = 8
+# As in the alert rules: README.md beside them says how to put the real address in its place.
+RUNBOOKS: Final = "https://docs.example.com/offsetwatch/runbooks"
+_ALERTS: Final = (("critical", "red"), ("warning", "orange"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under one title, collapsed until it is opened.
+
+    only    the kind of connector that has something to show there: its title says so; "" for all
+    """
+
+    title: str
+    panels: Sequence[Panel]
+    only: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Return the title with whom it is for."""
+        return f"{self.title} ({self.only} only)" if self.only else self.title
 
 
 def dashboard(
@@ -22,9 +45,16 @@ def dashboard(
     description: str,
     *,
     scope: Scope,
-    rows: Mapping[str, Sequence[Panel]],
+    now: Sequence[Panel],
+    rows: Sequence[Row],
 ) -> Json:
-    """The whole file. `name` is one word: that of the file, of its address and of its title."""
+    """Return the whole file.
+
+    name    one word: that of the file, of its address and of its title
+    now     the panels that are seen without a click, OPEN_MAX at most
+    """
+    if len(now) > OPEN_MAX:
+        raise ValueError(f"{name}: {len(now)} panels before the first collapsed row")
     job = _variable(Choice("job", "Job", BUILD_INFO), f"label_values({BUILD_INFO.name}, job)")
     return {
         "uid": uid(name),
@@ -38,7 +68,7 @@ def dashboard(
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
         "timezone": "utc",
-        "annotations": {"list": []},
+        "annotations": {"list": [_alerts(scope, *at) for at in _ALERTS]},
         "links": [
             {
                 "type": "dashboards",
@@ -52,7 +82,7 @@ def dashboard(
         "templating": {
             "list": [_datasource(), job, *(_variable(at, query) for at, query in scope.values())]
         },
-        "panels": list(_placed(rows)),
+        "panels": list(_placed(now, rows)),
     }
 
 
@@ -75,7 +105,6 @@ def _variable(choice: Choice, query: str) -> Json:
         "label": choice.title,
         "type": "query",
         "datasource": DATASOURCE,
-        "definition": query,
         "query": {"query": query, "refId": f"variable-{choice.label}"},
         "refresh": 2,  # when the time range changes
         **(every if choice.many else single),
@@ -94,37 +123,75 @@ def _datasource() -> Json:
     }
 
 
-def _placed(rows: Mapping[str, Sequence[Panel]]) -> Iterator[Json]:
-    """Every panel with its id and its place: from left to right, wrapped, row by row."""
-    number, top = 0, 0
-    for title, panels in rows.items():
-        number += 1
-        yield {
-            "id": number,
-            "type": "row",
-            "title": title,
-            "collapsed": False,
-            "gridPos": {"x": 0, "y": top, "w": GRID_WIDTH, "h": 1},
-            "panels": [],
-        }
-        left, top, tallest = 0, top + 1, 0
-        for panel in panels:
-            number += 1
-            if left + panel.width > GRID_WIDTH:
-                left, top, tallest = 0, top + tallest, 0
-            yield _panel(panel, number, left, top)
-            left, tallest = left + panel.width, max(tallest, panel.height)
-        top += tallest
+def _alerts(scope: Scope, severity: str, colour: str) -> Json:
+    """Mark when alerts of one severity fired for what the board shows."""
+    return {
+        "name": f"Alerts: {severity}",
+        "datasource": DATASOURCE,
+        "enable": True,
+        "iconColor": colour,
+        "expr": scope.alerts(severity),
+        "step": "60s",
+        "titleFormat": "{{alertname}}",
+        "textFormat": "{{connect_cluster}} {{connector}} {{kafka}} {{topic}}",
+        "tagKeys": "severity",
+    }
+
+
+def _placed(now: Sequence[Panel], rows: Sequence[Row]) -> Iterator[Json]:
+    """Give every panel its id and its place: from left to right, wrapped, row by row."""
+    numbers = count(1)
+    yield _row("Now", next(numbers), 0, collapsed=False)
+    shown, top = _laid(now, numbers, 1)
+    yield from shown
+    for row in rows:
+        number = next(numbers)
+        inside, _ = _laid(row.panels, numbers, top + 1)
+        yield _row(row.heading, number, top, collapsed=True) | {"panels": inside}
+        top += 1
+
+
+def _row(title: str, number: int, top: int, *, collapsed: bool) -> Json:
+    return {
+        "id": number,
+        "type": "row",
+        "title": title,
+        "collapsed": collapsed,
+        "gridPos": {"x": 0, "y": top, "w": GRID_WIDTH, "h": 1},
+        "panels": [],
+    }
+
+
+def _laid(panels: Sequence[Panel], numbers: Iterator[int], top: int) -> tuple[list[Json], int]:
+    """Return the panels with their places from this line of the grid on, and the line below."""
+    placed: list[Json] = []
+    left, tallest = 0, 0
+    for panel in panels:
+        if left + panel.width > GRID_WIDTH or panel.height != (tallest or panel.height):
+            left, top, tallest = 0, top + tallest, 0
+        placed.append(_panel(panel, next(numbers), left, top))
+        left, tallest = left + panel.width, max(tallest, panel.height)
+    return placed, top + tallest
 
 
 def _panel(panel: Panel, number: int, left: int, top: int) -> Json:
     asks: Json = {"datasource": DATASOURCE, "targets": list(panel.targets)} if panel.targets else {}
+    links = [
+        {
+            "type": "link",
+            "title": f"Runbook: {name}",
+            "url": f"{RUNBOOKS}/{name}.md",
+            "targetBlank": True,
+        }
+        for name in panel.runbooks
+    ]
     return {
         "id": number,
         "type": panel.type,
         "title": panel.title,
         "description": panel.description,
         "gridPos": {"x": left, "y": top, "w": panel.width, "h": panel.height},
+        **({"links": links} if links else {}),
         **asks,
         **panel.body,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,6 +12,32 @@ Json = dict[str, Any]
 DATASOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
 BLUE: Final = "blue"
 GREEN: Final = "green"
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """When a number is bad, and the runbooks of the alerts that fire then.
+
+    above    colours from these values up
+    below    colours below these values
+    """
+
+    above: Mapping[float, str] = field(default_factory=dict)
+    _: KW_ONLY
+    below: Mapping[float, str] = field(default_factory=dict)
+    runbooks: tuple[str, ...] = ()
+
+    def steps(self) -> list[Json]:
+        """Return the steps of thresholds: a colour is that of all values from its own up."""
+        bounds = sorted(self.below)
+        starts: list[float | None] = [None, *bounds]
+        colours = [*(self.below[at] for at in bounds), GREEN]
+        steps: list[Json] = [
+            {"color": colour, "value": value} for value, colour in zip(starts, colours, strict=True)
+        ]
+        return steps + [
+            {"color": self.above[value], "value": value} for value in sorted(self.above)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +54,8 @@ class Column:
 
     title: str
     expr: str
-    unit: str = "short"
+    unit: str
+    bad: Bad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +79,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel without its place. `body` is what its type adds to the common part."""
+    """A panel without its place.
+
+    body        what its type adds to the common part
+    runbooks    names of the alerts that fire when it turns bad
+    """
 
     title: str
     description: str
@@ -61,6 +92,7 @@ class Panel:
     height: int
     targets: tuple[Json, ...]
     body: Json
+    runbooks: tuple[str, ...] = ()
 
 
 def stat(
@@ -68,15 +100,15 @@ def stat(
     description: str,
     expr: str,
     *,
-    unit: str = "short",
-    bad: Mapping[float, str] | None = None,
+    unit: str,
+    bad: Bad | None = None,
+    no_value: str = "unknown",
 ) -> Panel:
-    """One number; `bad` gives the colours from these values up. No data stays no data."""
-    steps: list[Json] = [{"color": GREEN if bad else BLUE, "value": None}]
-    steps += [{"color": colour, "value": value} for value, colour in (bad or {}).items()]
+    """One number, blue where it is neither good nor bad. No data stays no data."""
+    steps = [{"color": BLUE, "value": None}] if bad is None else bad.steps()
     defaults = {
         "unit": unit,
-        "noValue": "unknown",
+        "noValue": no_value,
         "thresholds": {"mode": "absolute", "steps": steps},
     }
     return Panel(
@@ -87,10 +119,19 @@ def stat(
         height=4,
         targets=_targets([Query(expr)], instant=True),
         body={"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _stat("value")},
+        runbooks=_runbooks(bad),
     )
 
 
-def word(title: str, description: str, expr: str, legend: str, colours: Mapping[str, str]) -> Panel:
+def word(
+    title: str,
+    description: str,
+    expr: str,
+    legend: str,
+    colours: Mapping[str, str],
+    *,
+    bad: Bad | None = None,
+) -> Panel:
     """The one of a state set that holds now, as its name: the legend of the only series."""
     return Panel(
         title=title,
@@ -106,6 +147,7 @@ def word(title: str, description: str, expr: str, legend: str, colours: Mapping[
             },
             "options": _stat("name"),
         },
+        runbooks=_runbooks(bad),
     )
 
 
@@ -116,9 +158,13 @@ def table(
     *,
     labels: Sequence[str],
     links: Sequence[Link] = (),
-    width: int = 24,
+    size: tuple[int, int] = (24, 8),
+    bad: Bad | None = None,
+    colours: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Panel:
-    """One row for each set of labels, then its numbers. A number without a title is not shown."""
+    """One row for each set of labels, then its numbers. A number without a title is not shown;
+    `colours` go by label and value, `size` is width and height on the grid.
+    """
     values = (
         ["Value"] if len(numbers) == 1 else [f"Value #{_ref(at)}" for at in range(len(numbers))]
     )
@@ -132,24 +178,28 @@ def table(
     }
     merge = [{"id": "merge", "options": {}}] if len(numbers) > 1 else []
     units = [_override(at.title, "unit", at.unit) for at in shown.values()]
+    cells = [_cell(at.title, at.bad) for at in shown.values() if at.bad is not None]
     return Panel(
         title=title,
         description=description,
         type="table",
-        width=width,
-        height=8,
+        width=size[0],
+        height=size[1],
         targets=tuple({**at, "format": "table"} for at in targets),
         body={
             "fieldConfig": {
                 "defaults": {"unit": "short", "custom": {"align": "left", "filterable": True}},
                 "overrides": [
                     *units,
+                    *cells,
+                    *(_labelled(label, of_values) for label, of_values in colours.items()),
                     *(_override(at.column, "links", [at.json()]) for at in links),
                 ],
             },
             "options": {"cellHeight": "sm", "showHeader": True},
             "transformations": [*merge, {"id": "organize", "options": organize}],
         },
+        runbooks=_runbooks(bad),
     )
 
 
@@ -158,21 +208,20 @@ def lines(
     description: str,
     queries: Sequence[Query],
     *,
-    unit: str = "short",
+    unit: str,
     stacked: bool = False,
-    bad: float | None = None,
+    bad: Bad | None = None,
     link: Link | None = None,
     colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Panel:
-    """Series over time; `bad` is drawn as a line of its own, `colours` go by the legend."""
+    """Series over time. What is bad is drawn as dashed lines; `colours` go by the legend."""
     custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
     defaults: Json = {"unit": unit, "custom": custom}
     if stacked:
         custom |= {"stacking": {"group": "A", "mode": "normal"}, "fillOpacity": 40}
-    if bad is not None:
+    if bad is not None and (bad.above or bad.below):
         custom["thresholdsStyle"] = {"mode": "dashed"}
-        steps = [{"color": GREEN, "value": None}, {"color": "orange", "value": bad}]
-        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
+        defaults["thresholds"] = {"mode": "absolute", "steps": bad.steps()}
     if link is not None:
         defaults["links"] = [link.json()]
     return Panel(
@@ -194,14 +243,21 @@ def lines(
                 "tooltip": {"mode": "multi", "sort": "desc"},
             },
         },
+        runbooks=_runbooks(bad),
     )
 
 
 def states(
-    title: str, description: str, expr: str, legend: str, colours: Mapping[str, str]
+    title: str,
+    description: str,
+    expr: str,
+    legend: str,
+    colours: Mapping[str, str],
+    *,
+    bad: Bad | None = None,
 ) -> Panel:
     """State sets over time: a bar while a state holds. Nothing where nobody knew."""
-    custom = {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False}
+    custom = {"fillOpacity": 80, "lineWidth": 0}
     holds = {"type": "value", "options": {"1": {"text": "yes", "index": 0}}}
     return Panel(
         title=title,
@@ -223,6 +279,7 @@ def states(
                 "tooltip": {"mode": "single"},
             },
         },
+        runbooks=_runbooks(bad),
     )
 
 
@@ -247,6 +304,31 @@ def _stat(text: str) -> Json:
         "orientation": "auto",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         "textMode": text,
+    }
+
+
+def _runbooks(bad: Bad | None) -> tuple[str, ...]:
+    return () if bad is None else bad.runbooks
+
+
+def _cell(column: str, bad: Bad) -> Json:
+    return {
+        "matcher": {"id": "byName", "options": column},
+        "properties": [
+            {"id": "thresholds", "value": {"mode": "absolute", "steps": bad.steps()}},
+            {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+        ],
+    }
+
+
+def _labelled(label: str, colours: Mapping[str, str]) -> Json:
+    values = {value: {"color": colour} for value, colour in colours.items()}
+    return {
+        "matcher": {"id": "byName", "options": label},
+        "properties": [
+            {"id": "mappings", "value": [{"type": "value", "options": values}]},
+            {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+        ],
     }
 
 

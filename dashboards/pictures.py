@@ -126,8 +126,9 @@ def box(x: float, y: float, w: float, h: float, fill: str, stroke: str = "none")
 
 
 def picture(board: Json, source: Source) -> str:
-    """A whole board."""
-    bottom = max(at["gridPos"]["y"] + at["gridPos"]["h"] for at in board["panels"])
+    """Draw a whole board, with its rows opened."""
+    shown = list(_opened(board))
+    bottom = max(at["gridPos"]["y"] + at["gridPos"]["h"] for at in shown)
     source = source.of(board)
     w, h = 24 * CELL_W + 2 * PAD, bottom * CELL_H + HEAD + PAD
     out = [
@@ -136,18 +137,32 @@ def picture(board: Json, source: Source) -> str:
         text(PAD, 20, board["title"], size=16),
         text(PAD, 37, LABEL, size=11, fill="#777"),
     ]
-    for panel in board["panels"]:
+    for panel in shown:
         at = panel["gridPos"]
         x, y = PAD + at["x"] * CELL_W, HEAD + at["y"] * CELL_H
         pw, ph = at["w"] * CELL_W, at["h"] * CELL_H
         if panel["type"] == "row":
-            out.append(text(x, y + 21, panel["title"], size=14, more=' font-weight="bold"'))
+            sign = "\u25b8 " if panel["collapsed"] else ""
+            out.append(text(x, y + 21, sign + panel["title"], size=14, more=' font-weight="bold"'))
             continue
         out += [f'<svg x="{x + 2}" y="{y + 2}" width="{pw - 4}" height="{ph - 4}">']
         out += [box(0.5, 0.5, pw - 5, ph - 5, "white", "#ddd"), text(8, 17, panel["title"])]
         out += _DRAW[panel["type"]](panel, source, pw - 4, ph - 4)
         out.append("</svg>")
     return "\n".join([*out, "</svg>\n"])
+
+
+def _opened(board: Json) -> Iterator[Json]:
+    """Return rows and panels with their places once every row is opened."""
+    pushed = 0
+    for panel in board["panels"]:
+        inside = panel.get("panels", [])
+        for at in (panel, *inside):
+            place = at["gridPos"]
+            yield at | {"gridPos": place | {"y": place["y"] + pushed}}
+        if inside:
+            last = max(at["gridPos"]["y"] + at["gridPos"]["h"] for at in inside)
+            pushed += last - panel["gridPos"]["y"] - 1
 
 
 def _nothing(w: float, h: float, words: str = "no data") -> list[str]:
@@ -240,6 +255,11 @@ def _lines(panel: Json, source: Source, w: float, h: float) -> list[str]:
         ago = f"-{back / 60:.0f} min" if back else "now"
         more = f' text-anchor="{"end" if not back else "middle"}"'
         out.append(text(x, bottom + 12, ago, size=9, fill="#777", more=more))
+    for step in defaults.get("thresholds", {}).get("steps", ())[1:]:
+        if low <= step["value"] <= high:
+            y = float(place(source.at, step["value"]).split(",")[1])
+            dashes = f'stroke="{COLOURS[step["color"]]}" stroke-dasharray="6 4"'
+            out.append(f'<path d="M{left} {y:.1f}H{w - 10}" {dashes}/>')
     for number, (name, points) in enumerate(series):
         colour = colours.get(name, PALETTE[number % len(PALETTE)])
         for part in _unbroken(points, source):

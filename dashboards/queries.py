@@ -47,6 +47,12 @@ class Scope:
         """Series of a metric, as far as the variables choose them."""
         return f"{spec.name}{{{', '.join(self._chosen(spec, self.choices, matchers))}}}"
 
+    def alerts(self, severity: str) -> str:
+        """Alerts of one severity that fire for what is chosen, or for what has no such label."""
+        labels = ("severity", "alertstate", *(at.label for at in self.choices))
+        alerts = Spec("ALERTS", "gauge", "", labels, frozenset(labels))
+        return self.of(alerts, severity=severity, alertstate="firing")
+
     def scraped(self, name: str) -> str:
         """A series that every scrape has, and no row of the catalogue."""
         return self.of(Spec(name=name, kind="gauge", help="", labels=()))
@@ -82,8 +88,7 @@ class Scope:
         return [
             'job=~"$job"',
             *(
-                f'{at.label}{"=~" if at.many else "="}"${at.label}'
-                f'{"|" if at.many and at.label in spec.optional else ""}"'
+                _matcher(at, optional=at.label in spec.optional)
                 for at in choices
                 if at.label in (*spec.labels, _INSTANCE)
             ),
@@ -92,6 +97,12 @@ class Scope:
                 for label, value in matchers.items()
             ),
         ]
+
+
+def _matcher(choice: Choice, *, optional: bool) -> str:
+    if optional:
+        return f'{choice.label}=~"${choice.label}|"'
+    return f'{choice.label}{"=~" if choice.many else "="}"${choice.label}"'
 
 
 CLUSTER: Final = Choice("connect_cluster", "Connect cluster", m.CONNECTOR_INFO)

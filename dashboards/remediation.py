@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import thresholds
-from dashboards.grafana import dashboard
-from dashboards.panels import Column, Json, Panel, Query, lines, note, stat, states, table, word
+from dashboards.grafana import Row, dashboard
+from dashboards.panels import (
+    Bad,
+    Column,
+    Json,
+    Panel,
+    Query,
+    lines,
+    note,
+    stat,
+    states,
+    table,
+    word,
+)
 from dashboards.queries import CLUSTER, Choice, Scope, found, greatest, total
 from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR
 from exporter.serve import catalog as m
@@ -16,19 +28,23 @@ from exporter.serve.spec import CONNECTOR
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 LEGEND: Final = "{{connect_cluster}} {{connector}}"
 
+HELD: Final = Bad(
+    {thresholds.REMEDIATION_HOLD_SECONDS: "orange"}, runbooks=("RemediationHoldsConnector",)
+)
+
 # Findings of which plans are made, and the guards by which everything is held at once.
 INCIDENTS: Final = "poison_suspected|connector_failed|task_failed|mm2_silent_stall"
 HALTS: Final = "kill_switch|pause|breaker|journal|storm|mode"
 SAFETY: Final = "receipt|backup|fence|settled|stands_still|group_empty"
 
 ELSEWHERE: Final = """\
-These are no metrics, because each is a list that a person reads before acting:
+No metric has these, because each is a list that an operator reads before acting:
 
 | what | command |
 |---|---|
-| plans, and what speaks against each | `offsetwatch plan list`, `offsetwatch plan show ID` |
-| open breakers; only a person closes one | `offsetwatch breaker list`, then `breaker ack` |
-| whether everything is held, and by whom | `offsetwatch mode`; to hold it: `pause` |
+| plans, and what the guards refuse | `offsetwatch plan list`, `offsetwatch plan show ID` |
+| open breakers; only an operator closes one | `offsetwatch breaker list`, then `breaker ack` |
+| whether everything is paused, and by whom | `offsetwatch mode`; to pause it: `pause` |
 | copies of records that were skipped | `offsetwatch quarantine list` |
 | what was done, refused and decided | `offsetwatch journal tail` |
 | whether the journal is whole | `offsetwatch journal verify` |
@@ -41,12 +57,13 @@ def board() -> Json:
         "remediation",
         "Plans that wait, connectors that are held, guards that refuse, and what was done.",
         scope=HERE,
-        rows={
-            "Now": [*_numbers(), *_held()],
-            "Incidents and plans": _plans(),
-            "Guards": _guards(),
-            "What is asked of it": _asked(),
-        },
+        now=[*_numbers(), *_held()],
+        rows=[
+            Row("Replicas and commands", [*_replicas(), _commands()]),
+            Row("Findings and plans", _plans()),
+            Row("Guards", _guards()),
+            Row("Requests to the control listener", _asked()),
+        ],
     )
 
 
@@ -64,52 +81,71 @@ def _numbers() -> list[Panel]:
             MODES,
         ),
         stat(
-            "Parked",
-            "Plans that wait for a decision and hold their connector. First of all: `offsetwatch "
-            "plan list`.",
+            "Plans parked",
+            "Plans that wait for a decision and hold their connector stopped. Act on these "
+            "first: `offsetwatch plan list`.",
             plans("parked"),
-            bad={1: "red"},
+            bad=Bad({1: "red"}, runbooks=("RemediationPlanParked",)),
+            unit="short",
         ),
         stat(
-            "Proposed",
+            "Plans proposed",
             "Plans that wait for an approval; they expire an hour after they were made. "
             "`offsetwatch plan show ID`, then approve or reject.",
             plans("proposed"),
-            bad={1: "orange"},
+            bad=Bad({1: "orange"}, runbooks=("RemediationProposalWaits",)),
+            unit="short",
         ),
         stat(
-            "Approved or running",
+            "Plans approved or running",
             "Plans that are being carried out, or will be as soon as their guards let them. Leave "
             "those connectors alone meanwhile.",
             plans("approved|running"),
+            unit="short",
         ),
         stat(
-            "Connectors held stopped",
-            "By remediation, while it skips a record or until a person acts. The table below says "
-            "which and since when.",
+            "Connectors stopped",
+            "Stopped while remediation skips a record, or until an operator acts. The table "
+            "below has which and since when.",
             f"count({greatest(HERE.of(remedy.REMEDIATION_STOPPED_SINCE), *CONNECTOR)}) or "
             f"0 * max({HERE.of(remedy.REMEDIATION_HEARTBEAT)})",
-            bad={1: "orange"},
+            bad=Bad({1: "orange"}, runbooks=("RemediationHoldsConnector",)),
+            unit="short",
         ),
         stat(
-            "Newest round of the loop",
-            "Time since remediation last came round. Above the threshold it hangs: nothing is "
-            "proposed, carried out or taken back. See the daemon's log.",
+            "Age of the last loop heartbeat",
+            "Time since remediation last completed a round. Above the threshold it hangs: "
+            "nothing is proposed, carried out or rolled back. Read the daemon's log.",
             HERE.age(remedy.REMEDIATION_HEARTBEAT),
             unit="s",
-            bad={thresholds.REMEDIATION_SILENCE_SECONDS: "red"},
+            bad=Bad(
+                {thresholds.REMEDIATION_SILENCE_SECONDS: "red"},
+                runbooks=("RemediationLoopStopped",),
+            ),
         ),
+    ]
+
+
+def _replicas() -> list[Panel]:
+    return [
         stat(
-            "Replicas that lead",
-            "Where several share a journal: 1, but for the moments of a takeover. Nothing where a "
-            "daemon acts alone.",
+            "Replicas leading",
+            "Where several share a journal: 1, but for the moments of a takeover. Unknown "
+            "where a daemon acts alone.",
             f"sum({HERE.of(remedy.REMEDIATION_LEADER)})",
+            unit="short",
+            bad=Bad(
+                {2: "red"},
+                below={1: "red"},
+                runbooks=("RemediationTwoLeaders", "RemediationWithoutLeader"),
+            ),
         ),
         stat(
-            "Records between replicas",
+            "Journal lag of replicas",
             "By how many records of the journal the last replica is behind the first.",
             f"max({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)}) - "
             f"min({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)})",
+            unit="short",
         ),
     ]
 
@@ -117,37 +153,43 @@ def _numbers() -> list[Panel]:
 def _held() -> list[Panel]:
     return [
         table(
-            "Held stopped",
-            "Connectors that remediation holds stopped, and for how long. Do not resume them by "
-            "hand: their plan would take that for another client's change.",
-            [Column("held for", HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "s")],
+            "Stopped connectors",
+            "Connectors that remediation holds stopped. No one else should resume them: the "
+            "plan would then stop as overtaken by another change.",
+            [Column("held for", HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "s", HELD)],
             labels=CONNECTOR,
             links=(CELL_CONNECTOR,),
-            width=12,
+            size=(12, 8),
+            bad=HELD,
         ),
         lines(
-            "Held stopped for",
-            "Beyond the dashed line a person has to look: its plan does not get on, or waits.",
+            "Time stopped by remediation",
+            "Beyond the dashed line an operator has to act: the plan does not advance, or waits.",
             [Query(HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), LEGEND)],
             unit="s",
-            bad=thresholds.REMEDIATION_HOLD_SECONDS,
+            bad=Bad(
+                {thresholds.REMEDIATION_HOLD_SECONDS: "orange"},
+                runbooks=("RemediationHoldsConnector",),
+            ),
             link=ONE_CONNECTOR,
         ),
-        note(
-            "What is asked for by hand",
-            "Breakers, the pause, quarantine and the journal, with the commands that show them.",
-            ELSEWHERE,
-        ),
     ]
+
+
+def _commands() -> Panel:
+    return note(
+        "Commands for plans and breakers",
+        "Breakers, the pause, quarantine and the journal, with the commands that list them.",
+        ELSEWHERE,
+    )
 
 
 def _plans() -> list[Panel]:
     return [
         lines(
-            "Incidents for remediation",
-            "Findings of the kinds that it looks into by itself, by Connect cluster (without those "
-            "for which configuration wants a stop). Findings and no plan: see below which guard "
-            "refuses.",
+            "Findings that remediation handles",
+            "Findings for which remediation can make a plan, by Connect cluster. Findings "
+            "and no plan: the guards below have the refusals.",
             [
                 Query(
                     total(HERE.of(m.FINDINGS, finding=INCIDENTS), "connect_cluster", "finding"),
@@ -155,16 +197,17 @@ def _plans() -> list[Panel]:
                 ),
                 Query(found(HERE, finding=INCIDENTS), "all"),
             ],
+            unit="short",
         ),
         lines(
-            "Plans",
-            "Plans by status. Proposed ones that pile up: they are not approved, or everything "
-            "fails at once.",
+            "Plans by state",
+            "Proposed ones that pile up: they are not approved, or many connectors fail at once.",
             [Query(total(HERE.of(remedy.REMEDIATION_PLANS), "state"), "{{state}}")],
             stacked=True,
+            unit="short",
         ),
         lines(
-            "Plans that ended",
+            "Plans completed by result",
             "By action and by how they ended. Ineffective ones open a breaker: do not repeat by "
             "hand what did not help.",
             [
@@ -174,10 +217,11 @@ def _plans() -> list[Panel]:
                 )
             ],
             link=ONE_CONNECTOR,
+            unit="short",
         ),
         states(
             "Mode over time",
-            "When an operator changed the mode. The journal says who, and why.",
+            "When the mode was changed. The journal has who changed it, and why.",
             greatest(HERE.of(remedy.REMEDIATION_MODE), "mode"),
             "{{mode}}",
             MODES,
@@ -190,13 +234,14 @@ def _guards() -> list[Panel]:
     return [
         lines(
             "Refusals by guard",
-            "How often each guard began to deny an action. `offsetwatch explain` says why; "
-            "docs/guards.md has every guard's rule.",
+            "How often each guard began to refuse an action. `offsetwatch explain` has the "
+            "reason; docs/guards.md has every guard's rule.",
             [Query(HERE.increase(blocked, "guard"), "{{guard}}")],
+            unit="short",
         ),
         lines(
             "Refusals by connector",
-            "Connectors for which an action is denied, and by what.",
+            "Connectors whose plans are refused, and by which guard.",
             [
                 Query(
                     HERE.increase(blocked, *CONNECTOR, "action", "guard"),
@@ -204,18 +249,22 @@ def _guards() -> list[Panel]:
                 )
             ],
             link=ONE_CONNECTOR,
+            unit="short",
         ),
         lines(
-            "Kill switch / pause / breakers / journal",
+            "Refusals by halting guards",
             "Refusals by the guards that hold a connector or everything: a stop file, a pause, an "
             "open breaker, a journal that cannot be written, too many at once. The journal first.",
             [Query(HERE.increase(blocked, "guard", guard=HALTS), "{{guard}}")],
+            unit="short",
         ),
         lines(
-            "Quarantine / backup / fence",
+            "Refusals by safety guards",
             "Refusals by the guards that stand between a stop and a change of offsets. Any of "
             "them: nothing was changed; read the plan before you go on.",
             [Query(HERE.increase(blocked, "guard", guard=SAFETY), "{{guard}}")],
+            unit="short",
+            bad=Bad({1: "orange"}, runbooks=("RemediationIneffective",)),
         ),
     ]
 
@@ -224,14 +273,17 @@ def _asked() -> list[Panel]:
     return [
         lines(
             "Alerts received",
-            "Alerts that reached the control listener, by what became of them. Unauthorised or "
-            "malformed: correct Alertmanager's receiver.",
+            "Alerts that reached the control listener, by result. Unauthorised or "
+            "malformed: fix Alertmanager's receiver.",
             [Query(HERE.increase(m.HOOKS_RECEIVED, "reason"), "{{reason}}")],
+            unit="short",
         ),
         lines(
-            "Other requests that were refused",
-            "Approvals and other requests to the control listener, by reason. Unauthorised and "
-            "throttled: a client guesses tokens, or has a wrong one.",
+            "Requests refused by the control listener",
+            "Approvals and other requests, by reason. Unauthorised and throttled: a client "
+            "tries tokens, or has a wrong one.",
             [Query(HERE.increase(m.CONTROL_REFUSED, "reason"), "{{reason}}")],
+            unit="short",
+            bad=Bad({1: "orange"}, runbooks=("OffsetwatchHooksRefused",)),
         ),
     ]

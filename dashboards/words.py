@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards.grafana import uid
-from dashboards.panels import Link
+from dashboards.panels import Bad, Link
 from dashboards.queries import DIRECTION
 from exporter.serve.spec import CONNECTOR
 
@@ -43,8 +43,12 @@ STATES: Final = {
 }
 SEVERITIES: Final = {"critical": "red", "warning": "orange", "info": "blue"}
 MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
+# Sixty intervals (judge.interval_s) of a minute: when the finding mm2_retention_near is made.
+RETENTION_NEAR_SECONDS: Final = 3600
+# Sixty intervals of MirrorMaker's default emit.heartbeats.interval.seconds.
+OLD_HEARTBEAT: Final = Bad({60: "orange"}, runbooks=("ConnectorSilent",))
 UNWELL: Final = "slow|stalled|silent|rewound|failed"
-EXPLAIN: Final = "Ask `offsetwatch explain CONNECTOR` for the rule and the evidence."
+EXPLAIN: Final = "`offsetwatch explain CONNECTOR` has the rule and the evidence."
 EMPTY_IS_GOOD: Final = "Empty is good, as long as no input is down."
 SAWTOOTH: Final = (
     "Positions move once per flush, so between two flushes it rises with the traffic: read the low "

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import yaml
 from msgspec import structs
 
 from dashboards.build import boards
@@ -29,6 +31,14 @@ from tests.unit.serve.worlds import (
 )
 
 Board = dict[str, Any]
+
+ALERT_RULES: dict[str, Board] = {
+    rule["alert"]: rule
+    for path in sorted((Path(__file__).parents[2] / "alerts").glob("*.rules.yaml"))
+    for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
+}
 
 BOARDS: dict[str, Board] = {path.stem: json.loads(text) for path, text in boards().items()}
 LABEL = re.compile(r"\{\{(\w+)\}\}")
@@ -54,8 +64,18 @@ CHOSEN["flow"] = [
 ]
 
 
-def panels(board: Board) -> list[Board]:
+def rows(board: Board) -> list[Board]:
+    return [panel for panel in board["panels"] if panel["type"] == "row"]
+
+
+def open_panels(board: Board) -> list[Board]:
+    """Those that are seen without a click."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def panels(board: Board) -> list[Board]:
+    """All of them, those in collapsed rows too."""
+    return [*open_panels(board), *(panel for row in rows(board) for panel in row["panels"])]
 
 
 def asking(board: Board) -> list[Board]:

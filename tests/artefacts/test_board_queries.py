@@ -18,11 +18,11 @@ from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 
 from .backfill import Prometheus, Series, repeated, serving
-from .boards import BOARDS, CHOSEN, LABEL, asking, queries, substituted, world
+from .boards import BOARDS, CHOSEN, LABEL, asking, panels, queries, rows, substituted, world
 
 # What has no answer in this world, and why that is right.
 UNANSWERED = {
-    ("fleet", "MM2 lag A"): "one partition's lag is not known, so there is no sum",
+    ("fleet", "Replication lag A"): "one partition's lag is not known, so there is no sum",
 }
 DOCS = Path(__file__).parents[2] / "docs" / "boards"
 REPLICAS = [{"job": "offsetwatch", "instance": f"{name}:9640", "pod": name} for name in "ab"]
@@ -79,7 +79,7 @@ def told(running: Prometheus, name: str, title: str) -> float | None:
     return series[0][1] if series else None
 
 
-def rows(running: Prometheus, name: str, title: str) -> list[Series]:
+def rows_of(running: Prometheus, name: str, title: str) -> list[Series]:
     (panel,) = (at for at in asking(BOARDS[name]) if at["title"] == title)
     (series,) = answers(running, name, panel["targets"][0]["expr"])
     return series
@@ -148,7 +148,10 @@ def test_a_board_can_be_drawn_from_its_answers(prometheus, name):
     drawn = pictures.picture(BOARDS[name], source)
     words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
     assert pictures.LABEL in words
-    assert {panel["title"] for panel in BOARDS[name]["panels"]} <= words
+    assert {panel["title"] for panel in panels(BOARDS[name])} <= words
+    assert {row["title"] for row in rows(BOARDS[name])} <= {
+        at.removeprefix("\u25b8 ") for at in words if at
+    }
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -156,7 +159,7 @@ def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
     drawn = (DOCS / f"{name}.svg").read_text(encoding="utf-8")
     words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
     assert pictures.LABEL in words
-    assert {panel["title"] for panel in BOARDS[name]["panels"]} <= words
+    assert {panel["title"] for panel in panels(BOARDS[name])} <= words
     assert f"]({DOCS.name}/{name}.svg)" in DOCS.with_suffix(".md").read_text(encoding="utf-8")
 
 
@@ -187,16 +190,16 @@ def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
     assert numbers == {
         "Critical findings": 4,
         "Warnings": 1,
-        "Silent or stalled": 2,
+        "Connectors silent or stalled": 2,
         "Connectors failed": 0,
         "Tasks failed": 1,
         "Inputs down": 1,
-        "Tails not caught up": 1,
-        "MM2 lag": None,
-        "MM2 oldest record": 100,
-        "Sinks' oldest record": 10,
-        "Plans that wait": 3,
-        "Exporters": 2,
+        "Internal topics not caught up": 1,
+        "Replication lag": None,
+        "Replication lag in time": 100,
+        "Sink lag in time": 10,
+        "Plans waiting": 3,
+        "Exporters up": 2,
     }
 
 
@@ -204,44 +207,42 @@ def test_nothing_found_is_a_0_where_somebody_looks(quiet):
     assert told(quiet, "fleet", "Critical findings") == 0
     assert told(quiet, "fleet", "Warnings") == 0
     assert told(quiet, "failover", "Stale checkpoints") == 0
-    assert told(quiet, "remediation", "Connectors held stopped") == 0
-    assert told(quiet, "health", "Topics with a problem") == 0
+    assert told(quiet, "remediation", "Connectors stopped") == 0
+    assert told(quiet, "health", "Internal topics with a problem") == 0
 
 
 def test_a_sum_is_told_once_every_part_of_it_is_known(prometheus, quiet):
-    assert told(prometheus, "fleet", "MM2 lag") is None
-    assert told(quiet, "fleet", "MM2 lag") == 379 + 0 + 3 + 4
+    assert told(prometheus, "fleet", "Replication lag") is None
+    assert told(quiet, "fleet", "Replication lag") == 379 + 0 + 3 + 4
     lags = {
         (labels["connector"], labels["source"]): value
-        for labels, value in rows(prometheus, "fleet", "MM2 lag by flow")
+        for labels, value in rows_of(prometheus, "fleet", "Replication lag by flow")
     }
     assert lags == {("whole", "south"): 5}
 
 
 def test_the_overview_lists_every_problem_once(prometheus):
-    problems = sorted(
-        labels["problem"] for labels, _ in rows(prometheus, "fleet", "What is wrong now")
-    )
+    problems = sorted(labels["problem"] for labels, _ in rows_of(prometheus, "fleet", "Problems"))
     assert problems == [
         "below the log start",
         "beyond the log end",
         "input down",
         "internal topic",
-        "lag of a topic not known",
-        "lag of a topic not known",
-        "no good verdict",
-        "no good verdict",
         "paused or stopped",
         "plan parked",
         "running without a task",
         "tail not caught up",
         "task failed",
+        "topic lag not known",
+        "topic lag not known",
+        "verdict not ok",
+        "verdict not ok",
     ]
 
 
 def test_readiness_is_told_of_every_group(prometheus):
-    assert told(prometheus, "failover", "Groups that would lose records") == 1
-    assert told(prometheus, "failover", "Never read") == 4
-    assert told(prometheus, "failover", "Groups with nothing known") == 0
-    lost = rows(prometheus, "failover", "Partitions that would lose records")
+    assert told(prometheus, "failover", "Groups that would skip records") == 1
+    assert told(prometheus, "failover", "Records skipped") == 4
+    assert told(prometheus, "failover", "Groups with unknown position") == 0
+    lost = rows_of(prometheus, "failover", "Partitions that would skip records")
     assert [(labels["group"], value) for labels, value in lost] == [("audit", 4)]

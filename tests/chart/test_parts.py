@@ -80,6 +80,17 @@ def test_a_board_is_the_file_itself(tmp_path: Path):
     assert boards == {}
 
 
+def test_a_board_links_to_the_runbooks_that_the_daemon_names(tmp_path: Path):
+    values = {
+        "dashboards": {"enabled": True},
+        "config": {"notify": {"runbooks_url": "https://books.example/r"}},
+    }
+    maps = of_kind(with_values(values, tmp_path), "ConfigMap")
+    (fleet,) = (at["data"] for at in maps if "offsetwatch-fleet.json" in at["data"])
+    assert "https://books.example/r/ConnectorOrTaskFailed.md" in fleet["offsetwatch-fleet.json"]
+    assert "docs.example.com" not in fleet["offsetwatch-fleet.json"]
+
+
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
 def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path: Path):
     key = kind[0].lower() + kind[1:]
