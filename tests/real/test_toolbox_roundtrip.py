@@ -295,6 +295,12 @@ def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     source = Source(exact, SOLO_SOURCE, SOLO_TOPIC, solo.lines)
     source.grow(BEFORE)
     specimens.written(solo.sink, BEFORE)
+
+    def probe() -> None:
+        if not solo.offsets.exists() or SOLO_SOURCE.encode() not in solo.offsets.read_bytes():
+            raise NotYet(f"no offset in {solo.offsets}")
+
+    until("the first commit of the worker", probe, timeout_s=COPIED_S_MAX)
     change = ("offsets", "reset", SOLO_SOURCE)
     ran = toolbox.store(*change, properties=solo.properties, status=3)
     assert "running" in ran.err

@@ -18,7 +18,7 @@ from lab.onlooker import onlooker
 from lab.ports import free_port
 from lab.product import Product
 from lab.rest import ConnectApi
-from tests.real.conftest import FAST, FAST_CONNECT
+from tests.real.conftest import FAST, FAST_CONNECT, SITES
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
@@ -237,7 +237,11 @@ def test_a_dedicated_mirrormaker_without_rest_gives_the_values_of_brokers_and_co
 def test_a_standalone_worker_is_read_over_rest_beside_a_distributed_one(
     exact: Lab, tmp_path: Path
 ) -> None:
-    usual = f'{{name: lab, kafka: east, url: "{exact.connect_urls[0]}", {FAST_CONNECT}}}'
+    # Another Connect cluster has connectors of the same names, so its topic has to be named.
+    usual = (
+        f'{{name: lab, kafka: east, url: "{exact.connect_urls[0]}", '
+        f"offsets_topic: {SITES['lab']}, {FAST_CONNECT}}}"
+    )
     alone = f'{{name: solo, url: "{exact.solo.url}", poll: {{state_s: 1, rest_offsets_s: 5}}}}'
     product = Product(
         exact, directory=tmp_path, port=free_port(), extra=FAST, connects=[usual, alone]
