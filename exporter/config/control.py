@@ -18,9 +18,9 @@ class ControlTls(Section):
     cert_file: File
     """The listener's certificate and its chain."""
     key_file: File | None = None
-    """Its key; without it the key stands in cert_file."""
+    """Its key; default: cert_file contains the key."""
     key_password: SecretStr | None = None
-    """Opens the key, where it is encrypted."""
+    """The password of an encrypted key."""
     key_password_file: File | None = None
     """Instead of key_password."""
     client_ca_file: File | None = None
@@ -38,10 +38,11 @@ class Principal(Section):
     also aborts, resolves, pauses, sets the mode and closes breakers. hook forwards alerts and
     nothing else."""
     connect: list[Name] | None = Field(default=None, min_length=1)
-    """Only connectors of these entries under connect. Without it: of all."""
+    """Entries under connect whose connectors this client may see and change. Default: all."""
     connectors: Patterns | None = None
-    """Only these connectors. Without it: all. Who is held to some of them does not see the journal,
-    backups and breakers, and cannot pause or set the mode: those are of all."""
+    """Connectors that this client may see and change. Default: all. A client with a list cannot
+    read the journal, backups and breakers, and cannot pause or set the mode, since those concern
+    all."""
 
 
 class Token(Principal):
@@ -50,14 +51,14 @@ class Token(Principal):
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, repr=False
     )
-    """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is nowhere
-    here. It must be a random one: openssl rand -hex 32."""
+    """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is not in
+    this file. It must be a random one: openssl rand -hex 32."""
     token_file: TokenFile | None = None
     """Instead: a file with the token, of at least 32 characters, readable only by its owner (mode
     0600). It is read again when it changes. A second line may have another token during a
     rotation."""
     expires: Moment | None = None
-    """From then on it is refused; as 2030-01-31T00:00:00Z."""
+    """The moment from which on the token is refused, as 2030-01-31T00:00:00Z."""
 
 
 class Client(Principal):
@@ -80,15 +81,17 @@ class Control(Section):
     """A listener of its own for what changes something. Metrics are not served here."""
 
     listen: Listen = "127.0.0.1:9641"
-    """Anything but loopback needs tls, or a web_config_file with TLS."""
+    """The address to listen on. An address other than loopback needs tls, or a web_config_file with
+    TLS."""
     tls: ControlTls | None = None
-    """None, and no web_config_file with TLS: plain HTTP, for this machine alone."""
+    """TLS of this listener. Without it, and without a web_config_file with TLS: plain HTTP, on
+    loopback only."""
     web_config_file: File | None = None
-    """Instead of tls: a file in the shape that Prometheus and its exporters share, with TLS,
-    headers and passwords; read again when it changes. See docs/web-config.md."""
+    """Instead of tls: a web config file as of Prometheus and its exporters, with TLS, headers and
+    passwords; read again when it changes. See docs/web-config.md."""
     tokens: list[Token] = Field(default_factory=list)
-    """Who is known by a bearer token."""
+    """Clients that authenticate with a bearer token."""
     clients: list[Client] = Field(default_factory=list)
-    """Who is known by a certificate."""
+    """Clients that authenticate with a certificate."""
     users: list[User] = Field(default_factory=list)
-    """Who is known by a password of web_config_file."""
+    """Clients that authenticate with a password of web_config_file."""

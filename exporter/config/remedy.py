@@ -33,25 +33,26 @@ class Auto(Section):
     connect: Name
     """A name under connect."""
     connectors: list[Selector] = Field(min_length=1)
-    """Whole names; * stands for any characters. One that names nothing but * may mean everything,
-    and needs i_understand."""
+    """Whole names; * matches any characters. A pattern of only * may match everything, and needs
+    i_understand."""
     actions: list[Literal["restart_failed", "stop", "skip_one"]] = Field(min_length=1)
-    """What may be done by itself. Each only after it was once approved by a person for the
-    connector and was a success."""
+    """Actions without approval. Each only after it once succeeded for the connector with an
+    operator's approval."""
     unmanaged: bool = False
     """No operator but one that `strimzi` names, and no GitOps tool, reverts these connectors. The
     daemon cannot detect that; without true it needs an approval."""
     i_understand: bool = False
-    """Every connector of the cluster may be meant."""
+    """Confirms that a pattern may match every connector of the cluster."""
 
 
 class Repeat(Section):
     """How often the same failure at the same position makes it more than an accident."""
 
     failures: int = Field(default=3, ge=2)
-    """Once is an accident, twice may be the same one."""
+    """Failures of the same kind at the same position."""
     span_s: Duration = Field(default=600.0, ge=0.0)
-    """Between the first and the last: what passes by itself has passed by then."""
+    """The shortest time between the first and the last failure: a passing fault has passed by
+    then."""
     restarts: int = Field(default=2, ge=0)
     """Restarts in between, by any client: a restart fixes everything that is not poison."""
 
@@ -62,15 +63,15 @@ class Budgets(Section):
     """
 
     connector_hour: int = Field(default=3, ge=0)
-    """Of one connector."""
+    """Skips of one connector in an hour."""
     connector_day: int = Field(default=10, ge=0)
-    """Of one connector."""
+    """Skips of one connector in a day."""
     connector_week: int = Field(default=30, ge=0)
-    """Of one connector."""
+    """Skips of one connector in a week."""
     fleet_hour: int = Field(default=10, ge=0)
-    """Of all."""
+    """Skips of all connectors in an hour."""
     fleet_day: int = Field(default=50, ge=0)
-    """Of all."""
+    """Skips of all connectors in a day."""
 
 
 class Blast(Section):
@@ -86,22 +87,22 @@ class Window(Section):
     """A stretch of a day that comes again each week."""
 
     days: list[Day] = Field(default_factory=lambda: list(get_args(Day)), min_length=1)
-    """On which it begins."""
+    """The days on which the window begins."""
     start: TimeOfDay
     """HH:MM, in quotes."""
     end: TimeOfDay
-    """HH:MM, in quotes; on the next day where it is not after start."""
+    """HH:MM, in quotes; on the next day if it is not after start."""
     zone: Zone = "UTC"
-    """A name such as Europe/Berlin; its clock changes are followed."""
+    """A time zone such as Europe/Berlin, with its clock changes."""
 
 
 class Maintenance(Section):
     """When nothing is planned or begun. What has begun by then is finished."""
 
     deny: list[Window] = Field(default_factory=list)
-    """Not in these. Wins over only_in."""
+    """Windows in which no plan begins. They win over only_in."""
     only_in: list[Window] = Field(default_factory=list)
-    """In these and at no other time; empty means at any."""
+    """The only windows in which a plan begins; an empty list allows any time."""
 
 
 class Quarantine(Section):
@@ -110,16 +111,16 @@ class Quarantine(Section):
     """
 
     kafka: Name | None = None
-    """A name under kafka: the cluster that has the topic. Without one there are files only, which
-    are no safer than this machine's disk."""
+    """A name under kafka: the cluster of the topic. Without it copies are files, which are as safe
+    as this machine's disk."""
     topic: Topic = "offsetwatch.quarantine"
-    """Made at the first copy if it is not there. One that is compacted, or keeps records for less
-    long than is said here, is refused."""
+    """The topic; it is created at the first copy. A compacted topic, or one with a shorter
+    retention than retention_days, is refused."""
     replication_factor: int | None = Field(default=None, ge=1)
-    """Of a topic that is made: 3 if nothing is said, or as many as there are brokers."""
+    """Replicas of a topic that is created. Default: 3, or the number of brokers if that is less."""
     retention_days: Days | None = Field(default=None, ge=7.0)
-    """For ever if nothing is said. A copy is the only one once the record has gone from its own
-    topic."""
+    """Retention of a topic that is created. Default: unlimited. A copy is the only one once its own
+    topic has deleted the record."""
 
 
 class KafkaJournal(Section):
@@ -128,20 +129,20 @@ class KafkaJournal(Section):
     """
 
     kafka: Name
-    """A name under kafka: the cluster that has the topic."""
+    """A name under kafka: the cluster of the topic."""
     topic: Topic = "offsetwatch-journal"
-    """One partition that keeps every record for ever; `offsetwatch journal create` makes it, and
-    nothing else does. The consumer group TOPIC-leader and the transactional.id TOPIC-0 belong to
-    it."""
+    """A topic of one partition with unlimited retention; only `offsetwatch journal create` creates
+    it. The consumer group TOPIC-leader and the transactional.id TOPIC-0 belong to it."""
     replication_factor: int = Field(default=3, ge=1)
-    """A topic with fewer replicas is refused."""
+    """Replicas of the topic; one with fewer is refused."""
     min_insync_replicas: int = Field(default=2, ge=1)
-    """A topic that asks for fewer is refused: a record must not be lost with one broker."""
+    """min.insync.replicas of the topic; a lower one is refused, since the loss of one broker must
+    not lose a record."""
     name: str | None = Field(default=None, min_length=1, max_length=200)
     """The name of this replica that the others report while it leads, best the address of its
     control listener. Default: the host's name."""
     session_timeout_s: Duration = Field(default=10.0, ge=0.5, le=300.0)
-    """A leader that gives no sign of life for so long is followed by another one. The brokers set
+    """Time without a heartbeat after which another replica replaces the leader. The brokers have
     bounds of their own (group.min.session.timeout.ms, 6 s by default)."""
 
 
@@ -152,41 +153,42 @@ class Remedy(Section):
     """observe reports what would be done, propose waits for an approval, auto acts without one
     where auto allows it and proposes everywhere else."""
     second_person: bool = True
-    """Who has a plan made does not approve it. false: may approve it as well, where one operator is
+    """true: an operator cannot approve their own plan. false: the same operator can, for one who is
     on call alone; every plan shows it."""
     auto: list[Auto] = Field(default_factory=list)
-    """Empty means for none."""
+    """Connectors and actions without approval. Default: none."""
     skip_safe_sinks: list[JavaClass] = Field(default_factory=list)
-    """Classes of sink connectors, as in connector.class, that have written a record when put()
-    returns and go on from their group's offset; beside those that are known. Those that are known
-    not to cannot be named."""
+    """Further classes of sink connectors, as in connector.class, that have written a record when
+    put() returns, and continue from their group's offset. Classes that are known not to do so are
+    refused."""
     sink_data_errors: dict[JavaClass, list[JavaClass]] = Field(default_factory=dict)
-    """By class of sink connector: the exceptions by which its put() says that a record is bad, and
-    by which it never says that the target is down."""
+    """By class of sink connector: exceptions of put() that always mean a bad record, and never an
+    unavailable target."""
     repeat: Repeat = Repeat()
-    """Before a record is taken for poison."""
+    """When a failing record is poison."""
     alert_before_s: Duration = Field(default=900.0, ge=0.0)
-    """How long what is wrong was shown to people before anything is done by itself."""
+    """How long a problem was reported before anything is done without approval."""
     start_grace_s: Duration = Field(default=600.0, ge=0.0)
-    """After a start nothing is planned for so long: what looks new then is only new to us."""
+    """Time after a start without a new plan: old problems look new then."""
     cool_down_s: Duration = Field(default=900.0, ge=0.0)
     """How long nothing is done with a connector after a plan for it has ended."""
     budgets: Budgets = Budgets()
-    """Of skipped records."""
+    """Limits of skipped records."""
     blast: Blast = Blast()
-    """Of connectors."""
+    """Limits of connectors in remediation at once."""
     quarantine: Quarantine = Quarantine()
-    """Of skipped records."""
+    """Where copies of skipped records are stored."""
     journal: KafkaJournal | None = None
-    """None: a file in state_dir, for one daemon that acts alone."""
+    """A journal in a Kafka topic, for several replicas. Default: a file in state_dir, for one
+    daemon."""
     stop_total_s: Duration = Field(default=180.0, ge=60.0, le=900.0)
-    """By when a connector that was stopped to skip a record is on its way up again. Stopping takes
-    Connect seconds, and nothing is altered before it was quiet for 15 s."""
+    """The longest time for which a connector is stopped to skip a record. A stop takes Connect
+    seconds, and nothing is altered until the connector was quiet for 15 s."""
     probation_s: Duration = Field(default=120.0, ge=0.0)
-    """How long a connector has to run past a skipped record before that was a success."""
+    """How long a connector must run past a skipped record before the skip counts as a success."""
     maintenance: Maintenance = Maintenance()
-    """Freezes."""
+    """Maintenance windows."""
     kill_switch: str = Field(default="/run/offsetwatch/STOP", min_length=1)
-    """While this file is there, nothing is begun and nothing is altered."""
+    """While this file exists, no plan begins and nothing is altered."""
     stop_on: list[Harmful] = Field(default_factory=lambda: list(_HARMFUL))
     """Findings for which the connector is stopped: each further minute does harm."""

@@ -19,9 +19,9 @@ class Patterns(Section):
     """Regular expressions that must match a whole name."""
 
     include: list[Regex] = []
-    """Empty means all."""
+    """Patterns to include; an empty list includes all."""
     exclude: list[Regex] = []
-    """Wins over include."""
+    """Patterns to exclude; they win over include."""
 
     def allows(self, name: str) -> bool:
         """Whether a name is wanted."""

@@ -38,10 +38,10 @@ class Kafka(Section):
     """A Kafka cluster: where it answers, and any librdkafka property for the clients."""
 
     bootstrap: Address
-    """host:port, several with commas between them; an IPv6 host in brackets."""
+    """host:port, several separated by commas; an IPv6 host in brackets."""
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
-    """librdkafka's own names and values, all of them strings. NAME_file has the value of NAME read
-    from a file; a path (ssl.ca.location and its like) is relative to this file."""
+    """Properties of librdkafka, all values as strings. NAME_file reads the value of NAME from a
+    file; a path (such as ssl.ca.location) is relative to this file."""
     oauth_hook: Hook | None = None
     """A function that fetches tokens for OAUTHBEARER, as confluent-kafka's `oauth_cb`: called with
     the value of sasl.oauthbearer.config, it returns (token, expiry in Unix seconds)."""
@@ -63,7 +63,7 @@ class Auth(Section):
     username: str | None = None
     """HTTP basic authentication."""
     password: SecretStr | None = None
-    """With the username."""
+    """The password of the username."""
     password_file: File | None = None
     """Instead of the password; read again when it changes."""
     bearer_token: SecretStr | None = None
@@ -76,13 +76,13 @@ class Tls(Section):
     """Whom we trust when a server answers over https, and what we show it. All files are PEM."""
 
     ca_file: File | None = None
-    """The authorities to trust; without it those of the operating system."""
+    """The authorities to trust. Default: those of the operating system."""
     cert_file: File | None = None
-    """Our certificate and its chain, for servers that ask for one."""
+    """Our certificate and its chain, for servers that require one."""
     key_file: File | None = None
-    """Its key; without it the key stands in cert_file."""
+    """Its key; default: cert_file contains the key."""
     key_password: SecretStr | None = None
-    """Opens the key, where it is encrypted."""
+    """The password of an encrypted key."""
     key_password_file: File | None = None
     """Instead of key_password."""
 
@@ -93,85 +93,88 @@ class OwnAccess(Section):
     """
 
     auth: Auth | None = Field(default=None, repr=False)
-    """A username and its password, of those under basic_auth_users."""
+    """The username and password of our own commands, one of basic_auth_users."""
     tls: Tls | None = Field(default=None, repr=False)
-    """A certificate to show, where one is asked for. Without ca_file only the very certificate that
-    web_config_file names is trusted, whatever names stand in it and however old it is."""
+    """The certificate of our own commands, if one is required. Without ca_file only the certificate
+    that web_config_file names is trusted, whatever its names and its age."""
 
 
 class Poll(Section):
     """How often the Connect REST API is asked."""
 
     state_s: Duration = Field(default=10.0, ge=1.0)
-    """Connectors and tasks: answered from a worker's memory, cheap."""
+    """Interval of states of connectors and tasks; a worker answers them from memory."""
     offsets_s: Duration = Field(default=600.0, ge=10.0)
-    """Source offsets, on each worker of four connectors at a time: makes it read its offsets topic
-    to the end (all of it, under exactly-once). The tail is the source; this is a truth check."""
+    """Interval of the check of source offsets over REST, four connectors of a worker at a time. It
+    makes the worker read its offsets topic to the end (all of it, under exactly-once). Positions
+    come from the topic; this only verifies them."""
     rest_offsets_s: Duration = Field(default=60.0, ge=5.0)
-    """Offsets of each connector whose topic or group cannot be read, so that REST is all there is:
-    one connector at a time, five in a second at most. As often as judge.interval_s at least, as
+    """Interval of offsets over REST for connectors whose topic or group cannot be read: one
+    connector at a time, at most five a second. It must not be longer than judge.interval_s, since
     three intervals without a change are a stall."""
     groups_s: Duration = Field(default=10.0, ge=1.0)
-    """Committed offsets of sink connectors, from the broker."""
+    """Interval of committed offsets of sink connectors, from the broker."""
     timeout_s: Duration = Field(default=10.0, ge=0.5)
-    """One REST request to one worker, from the connection to the last byte."""
+    """Timeout of one REST request to one worker, from the connection to the last byte."""
 
 
 class Strimzi(Section):
     """The resource of Strimzi that runs a Connect cluster, in Kubernetes."""
 
     namespace: Name
-    """Where it is."""
+    """The namespace of the resource."""
     name: Name
-    """Of the KafkaConnect or the KafkaMirrorMaker2."""
+    """The name of the KafkaConnect or the KafkaMirrorMaker2."""
     kubeconfig_file: File | None = None
-    """How to reach the API server. Without it: the pod's service account, or kubectl's files."""
+    """A kubeconfig for the API server. Default: the pod's service account, or kubectl's files."""
 
 
 class Connect(Section):
     """A Connect cluster, the Kafka cluster that holds its topics, and its REST addresses."""
 
     name: Name
-    """As it stands in metrics and messages."""
+    """The name of this Connect cluster in metrics and messages."""
     kafka: Name | None = None
-    """A name under kafka: the cluster that holds its topics. Without one (a managed Connect) the
-    REST API is all there is, and url must be named. A standalone worker keeps its offsets in a file
-    and is asked over REST with or without it; with it, the groups of its sinks are read."""
+    """A name under kafka: the cluster of its topics. Without it (a managed Connect) only the REST
+    API is read, and url is required. A standalone worker stores its offsets in a file and is read
+    over REST in both cases; with kafka, the groups of its sinks are read."""
     url: Url | None = None
-    """Where a worker, or a proxy before them, answers. Without one only topics are read, as for a
-    dedicated MirrorMaker, and offsets_topic must be named."""
+    """The address of a worker, or of a proxy before the workers. Without it only topics are read,
+    as for a dedicated MirrorMaker, and offsets_topic is required."""
     urls: list[Url] | None = Field(default=None, min_length=1)
-    """Instead of url: several workers. The one that works is kept; where it fails the next is
-    asked."""
+    """Instead of url: several workers. A worker is used until it fails; then the next one is
+    used."""
     auth: Auth | None = Field(default=None, repr=False)
-    """None: workers ask for nothing."""
+    """Credentials, if the workers require them."""
     tls: Tls | None = Field(default=None, repr=False)
-    """None: the operating system's authorities are trusted and no certificate is shown."""
+    """TLS settings. Default: the operating system's authorities are trusted, and no certificate is
+    shown."""
     offsets_topic: Topic | None = None
-    """Found by itself where exactly one compacted topic decodes to this cluster's connectors."""
+    """The offsets topic. Default: discovered, if exactly one compacted topic contains offsets of
+    this cluster's connectors."""
     config_topic: Topic | None = None
-    """Read where there is no url: connectors and their configurations."""
+    """The config topic, for connectors and their configurations without a url."""
     status_topic: Topic | None = None
-    """States of connectors and tasks where there is no url. With one, it has the changes that a
-    poll misses. It is discovered if it is named like the offsets topic."""
+    """The status topic, for states of connectors and tasks without a url. With a url it has the
+    changes that a poll misses. It is discovered if it is named like the offsets topic."""
     worker_properties_file: WorkerFile | None = None
-    """What its workers are started with, all alike, or a copy of it: their converters, and what
-    they give to consumers and producers, hold for connectors that say nothing of their own. Without
-    it these are unknown, and no record is decoded for such a connector. Read again at each poll;
-    nothing else of it is retained."""
+    """The properties file of its workers, which must be the same for all, or a copy of it. Its
+    converters and its settings for consumers and producers hold for connectors without their own.
+    Without it these are unknown, and no record of such a connector is decoded. Read again at each
+    poll; nothing else of it is retained."""
     worker_logs: list[LogFile] = Field(default_factory=list)
-    """Logs of its workers that are files on this machine, relative to this file:
-    they name the records that fail, of sinks with errors.log.enable and
-    errors.log.include.messages. Only the end of each is read."""
+    """Log files of its workers on this machine, relative to this file. For sinks with
+    errors.log.enable and errors.log.include.messages they name the failing records. Only the end of
+    each file is read."""
     strimzi: Strimzi | None = None
-    """Strimzi owns its connectors: the operator puts back what is done to them over REST, so that
-    is refused, and changes go through its resources."""
+    """The Strimzi resource that owns its connectors. The operator reverts changes over REST, so
+    these are refused, and changes go through the resource."""
     connectors: Patterns = Patterns()
-    """Which connectors to look at."""
+    """The connectors to monitor."""
     topics: Patterns = Patterns()
-    """Which upstream topics of MirrorMaker 2 and which topics of sinks to look at."""
+    """The upstream topics of MirrorMaker 2 and the topics of sinks to monitor."""
     granularity: Literal["partition", "topic"] = "partition"
-    """Series for each partition, or one for each topic."""
+    """A series for each partition, or one for each topic."""
     poll: Poll = Poll()
     """Intervals of the requests."""
 
@@ -191,9 +194,10 @@ class OffsetSyncs(Section):
     """Where MirrorMaker 2 writes the offset syncs of a flow."""
 
     kafka: Name
-    """A name under kafka; MirrorMaker's own default is the upstream cluster."""
+    """A name under kafka: the cluster of the topic; MirrorMaker's default is the upstream
+    cluster."""
     topic: Topic
-    """mm2-offset-syncs.TARGET.internal, unless a dialect or a setting of MirrorMaker says other."""
+    """The topic: mm2-offset-syncs.TARGET.internal, unless MirrorMaker is configured otherwise."""
 
 
 class Flow(Section):
@@ -208,30 +212,31 @@ class Flow(Section):
     downstream: Name
     """The cluster behind target, a name under kafka."""
     offset_syncs: OffsetSyncs | None = None
-    """Without them the positions of the source offsets are all there is."""
+    """The offset-syncs topic. Without it only the committed source offsets count."""
     connect: Name | None = None
-    """The entry under connect that runs the flow; may be left out where exactly one entry without
-    url lies on the downstream cluster."""
+    """The entry under connect that runs the flow. Default: the only entry without url on the
+    downstream cluster."""
     connector: Name = "MirrorSourceConnector"
-    """The connector's name; a dedicated MirrorMaker gives this one."""
+    """The connector's name; the default is that of a dedicated MirrorMaker."""
 
 
 class Log(Section):
     """Structured logs on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is less than this is left out."""
+    """The lowest level that is logged."""
     format: Literal["json", "console"] = "json"
-    """For machines or for people."""
+    """json for machines, console for people."""
 
 
 class Limits(Section):
     """Bounds on what one process holds; what they cut is counted in series_dropped_total."""
 
     source_partitions_max: int = Field(default=100_000, ge=1)
-    """Per Connect cluster. MM2's checkpoint connector alone writes groups x partitions of them."""
+    """Source partitions of a Connect cluster. MM2's checkpoint connector alone writes groups x
+    partitions of them."""
     series_per_connector_max: int = Field(default=100_000, ge=1)
-    """One connector must not fill the scrape of all."""
+    """Series of one connector in a scrape."""
 
 
 class Judge(Section):
@@ -247,67 +252,71 @@ class Probes(Section):
     """Reads of single upstream records, for the age of the oldest unreplicated one."""
 
     enabled: bool = True
-    """They need Read on the upstream topics. Without them the age comes from log ends alone."""
+    """Whether records are read, which needs Read on the upstream topics. Without it the age comes
+    from log ends alone."""
     reads_per_round: int = Field(default=500, ge=1)
-    """Per Kafka cluster, after each reading of its log ends; the others wait for their turn."""
+    """Reads of a Kafka cluster after each reading of its log ends; other partitions follow in later
+    rounds."""
     budget_s: Duration = Field(default=2.0, ge=0.1)
-    """What one round may take. Less than ends_s, or rounds are left out."""
+    """The longest time of one round. It should be less than ends_s, or rounds are skipped."""
 
 
 class History(Section):
     """The Spark pipeline: where its tables are and how often it runs."""
 
     path: Folder = "history"
-    """A folder, relative to this file; on a cluster, of all its hosts."""
+    """The folder of the tables, relative to this file; on a Spark cluster, shared by all hosts."""
     cadence_s: Duration = Field(default=60.0, ge=1.0)
-    """With --continuous. Every batch costs about a second of CPU, however small."""
+    """Interval of batches with --continuous. Every batch costs about a second of CPU, however
+    small."""
     refine_s: Duration = Field(default=300.0, ge=1.0)
-    """With --continuous: how often silver and gold follow, at ten CPU-seconds however little."""
+    """Interval with --continuous at which silver and gold are updated, at ten CPU-seconds each
+    time."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
-    """Bounds a batch's memory: half a million records fit a 1 GB heap."""
+    """Records of a batch, which limits its memory: half a million fit a 1 GB heap."""
     heap: Annotated[str, StringConstraints(pattern=r"^\d+[mg]$")] = "1g"
-    """Of Spark's JVM."""
+    """Heap of Spark's JVM."""
     master: str = "local[*]"
-    """Spark's master; spark-submit's own wins. This machine with all its cores, so that a backfill
-    does not take longer than it must; local[2] leaves others to others."""
+    """Spark's master; that of spark-submit wins. Default: this machine with all its cores, for a
+    fast backfill; local[2] uses two."""
 
 
 class Alertmanager(Section):
     """An Alertmanager (API v2). Of those that form a cluster, each is to be named."""
 
     url: Url
-    """Without /api/v2/alerts."""
+    """Its address, without /api/v2/alerts."""
     auth: Auth | None = Field(default=None, repr=False)
-    """None: it asks for nothing."""
+    """Credentials, if it requires them."""
     tls: Tls | None = Field(default=None, repr=False)
-    """None: as for Connect."""
+    """TLS settings, as for Connect."""
 
 
 class Webhook(Section):
     """An address that takes findings as JSON."""
 
     name: Name
-    """As it stands in logs, where the address does not."""
+    """The name of the receiver in logs, in place of its address."""
     url: WebhookUrl | None = Field(default=None, repr=False)
-    """Kept out of logs: such an address is often all that is asked of a sender."""
+    """Its address. It is never logged, since such an address is often the only secret."""
     url_file: File | None = None
     """Instead of url; read again at each call."""
     format: Literal["offsetwatch", "alertmanager"] = "offsetwatch"
     """alertmanager: what an Alertmanager posts to a webhook (version 4), one alert in each request,
     so that whatever takes Alertmanager's webhooks takes these."""
     auth: Auth | None = Field(default=None, repr=False)
-    """None: it asks for nothing."""
+    """Credentials, if it requires them."""
     tls: Tls | None = Field(default=None, repr=False)
-    """None: as for Connect."""
+    """TLS settings, as for Connect."""
 
 
 class Notify(Section):
     """Receivers of findings. Without one, nothing is sent."""
 
     alertmanagers: list[Alertmanager] = Field(default_factory=list)
-    """Each on its own: what one does not take is kept for it."""
+    """Alertmanagers, each independent: messages that one does not accept are retained for it."""
     webhooks: list[Webhook] = Field(default_factory=list)
-    """Each on its own as well."""
+    """Webhooks, each independent as well."""
     severity: Literal["info", "warning", "critical"] = "warning"
     """Findings of a lower severity are shown and not sent."""
     runbooks_url: Url | None = None
@@ -320,56 +329,57 @@ class Notify(Section):
     """How often an alert that still fires is sent to an Alertmanager again: it keeps none over its
     own restart."""
     lasts_s: Duration = Field(default=3600.0, ge=60.0)
-    """How long an alert stands in an Alertmanager that hears no more of it: while this daemon is
-    away for less, nothing is taken for resolved."""
+    """How long an Alertmanager keeps an alert that is not sent again: a shorter downtime of this
+    daemon resolves nothing."""
     changes_s: Duration = Field(default=3600.0, ge=1.0)
     """The shortest time between two messages to a webhook that a finding has changed. A severity
     that rises is sent at once."""
     timeout_s: Duration = Field(default=10.0, ge=0.5)
-    """One delivery to one receiver, from the connection to the answer."""
+    """Timeout of one delivery to one receiver, from the connection to the answer."""
 
 
 class Config(Section):
     """The whole file."""
 
     kafka: dict[Name, Kafka] = Field(default_factory=dict)
-    """Kafka clusters by the name that metrics and this file know them by. None, where Connect is
-    asked over REST alone."""
+    """Kafka clusters, by the names used in metrics and in this file. Empty if Connect is read over
+    REST alone."""
     connect: list[Connect] = Field(min_length=1)
-    """Connect clusters, dedicated MirrorMakers among them."""
+    """Connect clusters and dedicated MirrorMakers."""
     flows: list[Flow] = Field(default_factory=list)
-    """Beside those that discovery finds."""
+    """Replication flows in addition to the discovered ones."""
     listen: Listen = "127.0.0.1:9640"
-    """Where metrics, the status page and the JSON API are served."""
+    """The address of metrics, the status page and the JSON API."""
     web_config_file: File | None = None
-    """TLS, passwords and headers of `listen`, in the shape that Prometheus and its exporters share;
-    read again when it changes. Without it: plain HTTP for every client that can
-    reach it. See docs/web-config.md."""
+    """A web config file as of Prometheus and its exporters, with TLS, passwords and headers of
+    `listen`; read again when it changes. Without it: plain HTTP for every client that can reach it.
+    See docs/web-config.md."""
     own_access: OwnAccess | None = None
-    """None: nothing is shown, which is enough where web_config_file asks for nothing."""
+    """Credentials of our own commands, if web_config_file requires some."""
     control: Control | None = None
     """The listener for alerts, plans and approvals. Without this section there is none."""
     tick_s: Duration = Field(default=1.0, ge=0.05)
-    """How often everything is judged and published: the most that the edge adds to a commit's age.
-    While commits come in, positions are shown up to four times as often."""
+    """Interval at which everything is evaluated and published: the longest delay that the daemon
+    adds to a commit. While commits come in, positions are published up to four times as often."""
     ends_s: Duration = Field(default=5.0, ge=0.5)
-    """How often log ends are asked for: one batched request per Kafka cluster."""
+    """Interval of log ends: one batched request to each Kafka cluster."""
     state_dir: Folder = "state"
-    """What must survive a restart; a folder of this daemon alone, relative to this file."""
+    """The folder of the state that must survive a restart, relative to this file; only one daemon
+    can use it."""
     log: Log = Log()
-    """Standard error."""
+    """The log on standard error."""
     limits: Limits = Limits()
-    """What one process may hold."""
+    """Limits of one process."""
     judge: Judge = Judge()
-    """How soon a stall is one."""
+    """Verdicts and findings."""
     probes: Probes = Probes()
     """How the age of lag is measured."""
     notify: Notify = Notify()
-    """Findings to people."""
+    """Notifications of findings."""
     history: History = History()
-    """The pipeline."""
+    """The history pipeline."""
     remedy: Remedy = Remedy()
-    """What may be done about findings."""
+    """Remediation of findings."""
 
     def kafka_of(self, connect: Connect) -> Kafka | None:
         """Return the cluster that holds its topics, if one is named."""
