@@ -11,6 +11,7 @@ import pytest
 from exporter.judge.verdicts import BLIND
 from exporter.model.findings import FindingName, Scope, Verdict
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, InputId
+from tests.evidence import texts
 from tests.scenarios.simulation import (
     DAY,
     FLUSH_S,
@@ -71,8 +72,8 @@ def test_what_hangs_while_it_claims_to_run_is_silent_and_its_flow_with_it(estate
     assert "nothing admits a failure" in found.reason
     assert estate.verdict("mm2", Scope.FLOW).verdict is Verdict.SILENT
     assert estate.verdict("mm2", Scope.FLOW).subject == "west->east"
-    evidence = dict(found.evidence)
-    assert evidence["partitions"] == "1 silent"
+    evidence = texts(found.evidence)
+    assert evidence["silent"] == "1 partition"
     assert evidence["readable records wait"] == "yes"
     assert evidence["states"] == "connector running, tasks: 1 running"
     assert int(evidence["log end"]) > int(evidence["position"])
@@ -127,7 +128,7 @@ def test_a_position_that_went_back_is_rewound_until_it_has_come_as_far_again():
     high, log.done, log.committed = log.committed, 0, 1
     estate.world.commit("mm2", orders(0), {"offset": 0})
     estate.until("mm2", Verdict.REWOUND, FLUSH_S + 20)
-    assert dict(estate.verdict("mm2").evidence)["went back from"] == str(high - 1)
+    assert texts(estate.verdict("mm2").evidence)["went back from"] == str(high - 1)
     estate.until("mm2", Verdict.OK, HOUR)
     assert log.committed >= high
 
@@ -283,7 +284,7 @@ def test_a_source_that_goes_back_is_rewound_until_it_has_come_as_far_again():
     estate.actors[0].rows -= 3000
     estate.actors[0].committed = -1
     estate.until("rows", Verdict.REWOUND, 2 * FLUSH_S + 20)
-    assert "went back from" in dict(estate.verdict("rows").evidence)
+    assert "went back from" in texts(estate.verdict("rows").evidence)
     estate.until("rows", Verdict.OK, 15 * MINUTE)
 
 
@@ -292,7 +293,7 @@ def test_a_sink_that_stands_still_with_records_to_read_is_silent():
     assert estate.verdict("lake").verdict is Verdict.OK
     estate.actors[0].hangs = True
     estate.until("lake", Verdict.SILENT, FOUND_S)
-    assert dict(estate.verdict("lake").evidence)["for instance"] == "orders-0"
+    assert texts(estate.verdict("lake").evidence)["for instance"] == "orders-0"
     estate.actors[0].hangs = False
     estate.until("lake", Verdict.OK, FLUSH_S + 20)
 
@@ -389,7 +390,8 @@ def test_what_cannot_be_seen_does_not_make_its_connector_well():
     estate.go(10 * MINUTE)
     found = estate.verdict("mm2")
     assert (found.verdict, found.rule) == (Verdict.UNKNOWN, BLIND)
-    assert dict(found.evidence)["partitions"] == "1 ok, 1 unknown"
+    evidence = texts(found.evidence)
+    assert (evidence["ok"], evidence["unknown"]) == ("1 partition", "1 partition")
     estate.frozen.clear()
     estate.until("mm2", Verdict.SILENT, 2 * MINUTE)
     assert estate.verdict("mm2").since == since
