@@ -33,8 +33,8 @@ def storm(
     unhealthy: frozenset[Whose],
     in_remedy: frozenset[Whose],
 ) -> Reply:
-    """Not too many connectors are unhealthy at once, those in remediation among them; and not for a
-    quarter of an hour after there were.
+    """Not too many connectors are unhealthy at once, those in remediation included; and not within
+    a quarter of an hour after that.
     """
     ill = len(unhealthy | in_remedy)
     after = storm_after(storm_before, connectors=connectors, unhealthy=ill, now=now)
@@ -48,7 +48,7 @@ def storm(
 
 
 def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[Whose]) -> Reply:
-    """Few connectors are in remediation at once, and of one connector one plan."""
+    """Only few connectors are in remediation at once, and each with one plan."""
     if (connect, connector) in in_remedy:
         return denies("another plan for this connector is not over")
     here = sum(whose[0] == connect for whose in in_remedy)
@@ -77,7 +77,7 @@ def budget_connector(
     skips: tuple[Skip, ...],
     in_remedy: frozenset[Whose],
 ) -> Reply:
-    """Of one connector only so many records are skipped in an hour, a day and a week."""
+    """The records skipped of one connector are limited by hour, day and week."""
     over = overdrawn(policy, skips, in_remedy, (connect, connector), now)
     return passes("within its budgets") if over is None else denies(f"of this connector {over}")
 
@@ -85,7 +85,7 @@ def budget_connector(
 def budget_fleet(
     *, policy: Policy, now: float, skips: tuple[Skip, ...], in_remedy: frozenset[Whose]
 ) -> Reply:
-    """Of all connectors only so many records are skipped in an hour and a day."""
+    """The records skipped of all connectors are limited by hour and day."""
     over = overdrawn_by_all(policy, skips, in_remedy, now)
     return passes("within the budgets of all") if over is None else denies(f"of all {over}")
 
@@ -112,7 +112,7 @@ def progress(
 
 
 def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> Reply:
-    """No breaker is open here; only a person closes one."""
+    """No breaker is open here; only an operator closes one."""
     scopes = {scope_of(connect, connector), FLEET}
     for each in breakers:
         if each.scope in scopes:
@@ -121,12 +121,12 @@ def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> R
 
 
 def proven(*, approved_successes: int) -> Reply:
-    """Nothing is done by itself that was not once approved by a person here, and a success."""
+    """An action without approval must have succeeded here once with an operator's approval."""
     said = f"{approved_successes} times approved by a person, and a success"
     return held(said, if_=approved_successes > 0)
 
 
 def small(*, tasks: int, partitions: int) -> Reply:
-    """What is stopped without approval has at most 8 tasks and 64 partitions."""
+    """A connector that is stopped without approval has at most 8 tasks and 64 partitions."""
     said = f"{tasks} tasks and {partitions} partitions would stand still"
     return held(said, if_=tasks <= TASKS and partitions <= PARTITIONS)

@@ -24,7 +24,7 @@ SKIPPABLE: Final = frozenset(
 
 
 def observed(*, findings: frozenset[str]) -> Reply:
-    """It is found wrong by us, now: an alert is a hint and never evidence."""
+    """The daemon itself observes the problem, now: an alert is a hint and never evidence."""
     if not findings:
         return denies("nothing is found wrong with this connector")
     return passes(f"found by us: {', '.join(sorted(findings))}")
@@ -39,7 +39,7 @@ def repeated(
     restarts: int | None,
     frozen_s: float | None,
 ) -> Reply:
-    """It failed in the same way at the same position, again and again, with restarts in between; or
+    """It failed in the same way at the same position repeatedly, with restarts in between; or it
     never failed and has stood still for a quarter of an hour.
     """
     if silent:
@@ -58,13 +58,13 @@ def repeated(
 
 
 def poison_class(*, failure_kind: str) -> Reply:
-    """What failed is of a kind that one record can cause."""
+    """A single record can cause this kind of failure."""
     return held(f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE)
 
 
 def no_veto(*, veto: str) -> Reply:
-    """Nothing in the chain of causes is a fault of the world around: connections, permissions,
-    resources, settings, a registry.
+    """No cause in the chain is a fault outside the record: connections, permissions, resources,
+    settings, a registry.
     """
     if veto:
         return denies(f"its causes include one of kind {veto}")
@@ -72,7 +72,7 @@ def no_veto(*, veto: str) -> Reply:
 
 
 def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Reply:
-    """At least one certain method says which record it is, and none says otherwise."""
+    """At least one certain method identifies the record, and no method contradicts it."""
     if conflicting:
         return denies(f"{', '.join(sorted(conflicting))} speaks for another record, or for none")
     if not definitive:
@@ -81,26 +81,28 @@ def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Re
 
 
 def quorum(*, signals: frozenset[Signal]) -> Reply:
-    """The position stands still, and two other signals at least speak for poison."""
+    """The position stands still, and at least two other signals indicate poison."""
     said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS} are asked for"
     return held(said, if_=len(signals) >= SIGNALS and Signal.FROZEN_OFFSET in signals)
 
 
 def alone(*, alike: frozenset[Whose]) -> Reply:
-    """No two others of its class, its target or its worker fail within the same ten minutes."""
+    """Fewer than two other connectors of its class, its target or its worker fail within the same
+    ten minutes.
+    """
     said = f"{len(alike)} others like it fail within ten minutes"
     return held(said, if_=len(alike) < ALIKE)
 
 
 def shown_first(*, policy: Policy, now: float, shown_since: float) -> Reply:
-    """People could see what is wrong for long enough to act themselves."""
+    """The problem was reported long enough for people to act themselves."""
     shown_s = now - shown_since
     said = f"shown for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are asked for"
     return held(said, if_=shown_s >= policy.alert_before_s)
 
 
 def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> Reply:
-    """An incident is answered with two restarts at most, five minutes apart."""
+    """An incident gets at most two restarts, five minutes apart."""
     if not restarted_at:
         return passes("not restarted for this yet")
     since_s = now - max(restarted_at)
@@ -109,7 +111,7 @@ def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> Reply:
 
 
 def restart_helps(*, failure_kind: str, veto: str) -> Reply:
-    """What failed may be otherwise the next time: settings and permissions are not."""
+    """The failure may not recur after a restart; failures of settings and permissions would."""
     hopeless = sorted({failure_kind, veto} & HOPELESS)
     if hopeless:
         return denies(f"a failure of kind {hopeless[0]} does not get better by a restart")
@@ -117,7 +119,7 @@ def restart_helps(*, failure_kind: str, veto: str) -> Reply:
 
 
 def harmful(*, policy: Policy, findings: frozenset[str]) -> Reply:
-    """A connector is stopped only for what it does harm by going on with."""
+    """A connector is stopped only for findings that do harm while it runs."""
     found = sorted(findings & set(policy.stop_on))
     wanted = ", ".join(policy.stop_on) or "nothing"
     return held(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))

@@ -28,29 +28,29 @@ def mode(
 
 
 def mode_auto(*, policy: Policy, mode_lowered: Mode) -> Reply:
-    """Nothing is done without approval but in mode auto."""
+    """Nothing is done without approval, except in mode auto."""
     said = f"configured {policy.mode.value}, and set to {mode_lowered.value}"
     return held(said, if_=policy.mode is Mode.AUTO and mode_lowered is Mode.AUTO)
 
 
 def kill_switch(*, kill_switch: bool) -> Reply:
-    """Nothing is begun and nothing altered while the stop file is there."""
+    """No plan begins and nothing is altered while the kill-switch file exists."""
     return held("the kill switch is " + ("on" if kill_switch else "off"), if_=not kill_switch)
 
 
 def pause(*, paused: bool) -> Reply:
-    """Nothing is begun and nothing altered while remediation is paused."""
+    """No plan begins and nothing is altered while remediation is paused."""
     return held("remediation is paused" if paused else "remediation is not paused", if_=not paused)
 
 
 def auto_connector(*, policy: Policy, connect: str, connector: str) -> Reply:
-    """Without approval only connectors are touched that are listed by name."""
+    """Without approval only connectors that are listed by name are changed."""
     listed = policy.listed(connect, connector)
     return held(f"{connector} is {'' if listed else 'not '}listed under remedy.auto", if_=listed)
 
 
 def auto_action(*, policy: Policy, connect: str, connector: str, action: Action) -> Reply:
-    """Without approval only those actions are taken that are listed for the connector."""
+    """Without approval only the actions that are listed for the connector are taken."""
     allowed = policy.allowed(connect, connector, action)
     return held(
         f"{action.value} is {'' if allowed else 'not '}listed for it under remedy.auto", if_=allowed
@@ -58,13 +58,13 @@ def auto_action(*, policy: Policy, connect: str, connector: str, action: Action)
 
 
 def maintenance(*, policy: Policy, now: float) -> Reply:
-    """Nothing is planned or begun in a freeze, or outside of the windows that were given."""
+    """No plan is made or begins in a forbidden window, or outside of the allowed ones."""
     why = policy.frozen(now)
     return passes("no maintenance window speaks against it") if why is None else denies(why)
 
 
 def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Reply:
-    """A plan is begun within an hour after it was made, and ten minutes after it was approved."""
+    """A plan begins within an hour after it was made, and within ten minutes after it was approved."""
     age_s = now - created_at
     if not -CLOCK_SKEW_S <= age_s <= PROPOSED_TTL_S:
         return denies(f"made {age_s:.0f} s ago; {PROPOSED_TTL_S:.0f} s are allowed")
@@ -85,7 +85,7 @@ def approver(*, policy: Policy, approval: Approval | None, created_by: str) -> R
 
 
 def approved_plan(*, approval: Approval | None, plan_sha256: str) -> Reply:
-    """What is carried out is to the last byte what was approved."""
+    """The plan that is carried out is, byte for byte, the one that was approved."""
     if approval is None:
         return passes("not approved by a person, and treated so")
     same = approval.plan_sha256 == plan_sha256
@@ -108,27 +108,27 @@ def journal(*, journal_ok: bool, disk_free_bytes: int) -> Reply:
 
 
 def start_grace(*, policy: Policy, now: float, started_at: float) -> Reply:
-    """Just after a start nothing is planned: what looks new then is only new to us."""
+    """No plan is made just after a start: old problems look new then."""
     up_s = now - started_at
     said = f"watching for {up_s:.0f} s; {policy.start_grace_s:.0f} s are asked for"
     return held(said, if_=up_s >= policy.start_grace_s)
 
 
 def same_policy(*, policy: Policy, policy_sha256: str) -> Reply:
-    """The policy is the one that the plan was made under."""
+    """The configuration of remediation is the one under which the plan was made."""
     same = policy_sha256 == policy.sha256
     return held(f"the policy has {'not ' if same else ''}changed since the plan was made", if_=same)
 
 
 def restored_by_a_person(*, by_person: bool, approval: Approval | None) -> Reply:
-    """Only a person has a backup written back."""
+    """Only an operator has a backup restored."""
     wanted = by_person or approval is not None
     return held("asked for by a person" if wanted else "no person has asked for it", if_=wanted)
 
 
 def operator(*, operator_managed: bool | None, resource_problem: str | None) -> Reply:
-    """What an operator sets back is changed in the resource that it goes by, where nothing speaks
-    against that, and nowhere else.
+    """A connector that Strimzi owns is changed only through its resource, and only if nothing there
+    forbids it.
     """
     if not operator_managed:
         return passes("no operator is known to set it back")

@@ -44,63 +44,65 @@ def version(*, connect_version: tuple[int, ...]) -> Reply:
 
 
 def offsets_api(*, offsets_api: bool) -> Reply:
-    """Connect lets us see the connector's offsets."""
+    """Connect returns the connector's offsets."""
     can = "can" if offsets_api else "cannot"
     return held(f"its offsets {can} be asked for", if_=offsets_api)
 
 
 def same_place(*, identity_planned: str, identity_now: str) -> Reply:
-    """The cluster that answers is the one that was meant."""
+    """The Connect cluster that answers is the one that the configuration means."""
     same = identity_planned == identity_now
     said = f"this is {identity_now}" + ("" if same else f", not {identity_planned}")
     return held(said, if_=same)
 
 
 def follows_its_group(*, policy: Policy, class_name: str) -> Reply:
-    """A sink that keeps its position elsewhere is not moved by moving its group."""
+    """A sink that stores its position elsewhere is not moved by moving its group."""
     known = profile(policy, class_name)
     said = f"{class_name} is {known.value} as to where its position is"
     return held(said, if_=known is not Profile.UNSAFE)
 
 
 def writes_before_it_commits(*, policy: Policy, class_name: str) -> Reply:
-    """Without approval only sinks are skipped for that are known to write before they commit."""
+    """Without approval a record is skipped only for sinks that are known to write before they
+    commit.
+    """
     known = profile(policy, class_name)
     said = f"{class_name} is {known.value}: see remedy.skip_safe_sinks"
     return held(said, if_=known is Profile.SAFE)
 
 
 def opaque(*, by_person: bool) -> Reply:
-    """Where an offset is the connector's own, only a person says which is the next."""
+    """If only the connector understands its offsets, only an operator says which offset is next."""
     said = "what comes next cannot be computed here; a plan of a person has to give it"
     return held(said, if_=by_person)
 
 
 def wanted_running(*, action: Action, state: str) -> Reply:
-    """What a person paused or stopped stays so, and a rebalance is waited for."""
+    """A connector that an operator paused or stopped is not changed, and a rebalance is awaited."""
     return held(f"its state is {state}", if_=state in _MAY_RUN.get(action, frozenset()))
 
 
 def not_internal(*, class_name: str) -> Reply:
-    """MirrorMaker's heartbeats and checkpoints have no progress that could be remedied."""
+    """MirrorMaker's heartbeat and checkpoint connectors have no progress to restore."""
     return held(f"it is a {_simple(class_name)}", if_=_simple(class_name) not in INTERNAL)
 
 
 def first_of_the_batch(*, next_now: int, poison: int) -> Reply:
-    """Of a sink the record is the very next one: it commits by batches, and those before it may not
-    have been written.
+    """For a sink the record is the very next one: a sink commits by batches, and the records before
+    it may not be written yet.
     """
     return held(f"it reads on at {next_now}, and the record is {poison}", if_=next_now == poison)
 
 
 def first_that_exists(*, first_existing: int, poison: int) -> Reply:
-    """Of MirrorMaker the record is the first that exists after what is stored."""
+    """For MirrorMaker the record is the first that exists after the stored offset."""
     said = f"the first record from there is {first_existing}, and the record is {poison}"
     return held(said, if_=first_existing == poison)
 
 
 def one_step(*, next_now: int, next_wanted: int, poison: int, first_existing: int | None) -> Reply:
-    """The position moves past the record and no further, from there or over no other record."""
+    """The position moves past the record and over no other record."""
     said = f"from {next_now} to {next_wanted}, past the record at {poison}"
     alone = poison in {next_now, first_existing}
     return held(said, if_=next_now <= poison and next_wanted == poison + 1 and alone)
@@ -129,38 +131,38 @@ def in_the_log(
 
 
 def same_topic(*, topic_id_planned: str, topic_id_now: str) -> Reply:
-    """The topic is the one that was read, and not a new one of its name."""
+    """The topic is the one that was read, and was not recreated."""
     same = topic_id_planned == topic_id_now
     return held("the topic is " + ("the same" if same else "another one"), if_=same)
 
 
 def receipt(*, record_sha256: str, receipt_sha256: str) -> Reply:
-    """The record's copy was read back, and is that record."""
+    """The copy of the record was read back, and is identical."""
     same = receipt_sha256 == record_sha256 and record_sha256 != ""
     return held("the copy read back is " + ("" if same else "not ") + "the record", if_=same)
 
 
 def backup(*, backup_verified: bool) -> Reply:
-    """All offsets of the connector were written down and read back."""
+    """All offsets of the connector were backed up and read back."""
     return held("backed up" if backup_verified else "not backed up", if_=backup_verified)
 
 
 def one_raw_key(*, raw_keys: int, key_canonical: bool) -> Reply:
-    """The partition is stored under one key, and under the one that Connect would write: a task
-    looks its offset up by bytes.
+    """The partition is stored under one key, the one that Connect would write: a task looks its
+    offset up by bytes.
     """
     other = "" if key_canonical else ", and not the one that Connect would write over REST"
     return held(f"stored under {raw_keys} keys{other}", if_=raw_keys == 1 and key_canonical)
 
 
 def read_just_now(*, now: float, stage: Stage, read_at: float) -> Reply:
-    """What is known of the connector was read just now."""
+    """The facts about the connector were read just now."""
     aged, fresh = _age(now, read_at, stage)
     return held(aged, if_=fresh)
 
 
 def views_agree(*, tail_behind: int, views_agree: bool) -> Reply:
-    """The offsets topic was read to its end, and says what Connect says."""
+    """The offsets topic was read to its end, and agrees with Connect."""
     if tail_behind:
         return denies(f"{tail_behind} records of the offsets topic are not read yet")
     return held("tail and Connect " + ("agree" if views_agree else "differ"), if_=views_agree)
@@ -180,7 +182,7 @@ def stands_still(*, state: str, tasks_now: int) -> Reply:
 
 
 def group_empty(*, group_members: int) -> Reply:
-    """A sink's group has no members: one that is left would commit over it."""
+    """A sink's group has no members: a remaining member would commit over the new offset."""
     return held(f"its group has {group_members} members", if_=group_members == 0)
 
 
@@ -209,7 +211,7 @@ def same_incarnation(*, incarnation_planned: str, incarnation_now: str) -> Reply
 
 
 def in_time(*, policy: Policy, now: float, stopped_at: float) -> Reply:
-    """A connector that we stopped is on its way up again in time."""
+    """A connector that a plan stopped is restarted in time."""
     stopped_s = now - stopped_at
     said = f"stopped for {stopped_s:.0f} s; {policy.stop_total_s:.0f} s are allowed"
     return held(said, if_=-AHEAD_S <= stopped_s < policy.stop_total_s)
