@@ -64,7 +64,7 @@ def maintenance(*, policy: Policy, now: float) -> Reply:
 
 
 def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Reply:
-    """A plan begins within an hour after it was made, and within ten minutes after it was approved."""
+    """A plan begins within an hour after it was made, and ten minutes after its approval."""
     age_s = now - created_at
     if not -CLOCK_SKEW_S <= age_s <= PROPOSED_TTL_S:
         return denies(f"made {age_s:.0f} s ago; {PROPOSED_TTL_S:.0f} s are allowed")
