@@ -142,7 +142,7 @@ class Blindness:
                 flow = look.flows.get((cluster, connector))
                 return flow is not None and look.blind_to_ends(flow.upstream)
             case Sight.GROUPS:
-                return look.blind_to_groups(cluster)
+                return look.blind_to_groups(cluster) or look.blind(who)
             case Sight.FAILOVER:
                 flows = [at for (of, _), at in look.flows.items() if of == cluster]
                 return any(look.blind_to_failover(at) for at in flows)

@@ -45,13 +45,18 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
         )
 
 
+_READ: Final = "Offsets and lag are still read."
+_CONFIGURATION: Final = "Its configuration is not known either, and so its lag is not."
+
+
 def connector_state_missing(seen: Seen) -> Iterator[Finding]:
-    """Rule 28: for an interval Connect has listed a connector without its state, or that of a task.
-    A new one has none for some seconds.
+    """Rule 28: for an interval Connect has listed a connector without its state, or that of a task;
+    or for ten intervals without its configuration. A new one has no state for some seconds.
     """
     for view in seen.snapshot.lists:
         for at in view.without_state:
             who = (view.connect_cluster, at.connector)
+            known = at.connector not in view.without_configuration
             if seen.lasts("stateless", who) < seen.settings.interval_s:
                 continue
             yield seen.found(
@@ -59,9 +64,20 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 Severity.WARNING,
                 who,
                 f"is listed by Connect with no state of {_stateless(at)}: whether it runs or has "
-                "failed is not known. Offsets and lag are still read.",
+                f"failed is not known. {_READ if known else _CONFIGURATION}",
                 evidence=(_last_state(at.seen_at),),
             )
+        stateless = {at.connector for at in view.without_state}
+        for name, told_at in view.without_configuration.items():
+            if name not in stateless:
+                yield seen.found(
+                    FindingName.CONNECTOR_STATE_MISSING,
+                    Severity.WARNING,
+                    (view.connect_cluster, name),
+                    "is listed by Connect without its configuration: what it reads and writes, and "
+                    "so its lag, is not known.",
+                    evidence=(time_of("last configuration", told_at),),
+                )
 
 
 def connector_not_listed(seen: Seen) -> Iterator[Finding]:

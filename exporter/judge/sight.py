@@ -89,6 +89,14 @@ class Sight:
             return self._unlisted(cluster, connector)
         return "Connect has no state of it" if view.state == UNKNOWN_STATE else None
 
+    def without_configuration(self, cluster: str, connector: str) -> str | None:
+        """Return why the configuration of a connector is not known; None: it is."""
+        view = self._lists.get(cluster)
+        told_at = None if view is None else view.without_configuration.get(connector)
+        if told_at is None:
+            return None
+        return f"Connect lists it without its configuration, last read at {moment(told_at)}"
+
     def deleted(self, cluster: str, connector: str) -> bool:
         """Is it certain that there is no such connector any more? One that the configuration
         leaves out is in no list that is shown, whether it is there or not.
@@ -157,6 +165,8 @@ class Sight:
             return blind
         if known and (cluster, connector) not in self.connectors:
             return self._unlisted(cluster, connector)
+        if (unconfigured := self.without_configuration(cluster, connector)) is not None:
+            return unconfigured
         rest = self._by_rest.get((cluster, connector))
         if rest is not None:
             why = self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)

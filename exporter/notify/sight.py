@@ -37,7 +37,10 @@ class Blind:
             self._by_cluster[name] = frozenset(self._of(name))
         found = self._by_cluster[name]
         connector = finding.connector
-        if connector is not None and self._sight.state_of(name, connector) is not None:
+        if connector is not None and (
+            self._sight.state_of(name, connector) is not None
+            or self._sight.without_configuration(name, connector) is not None
+        ):
             return found | {InputId(CONNECT_REST, connect_cluster=name)}
         return found
 

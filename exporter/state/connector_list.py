@@ -23,6 +23,7 @@ MISSED_ANSWERS: Final = 3
 GRACE_INTERVALS: Final = 1.0
 GONE_INTERVALS: Final = 3.0  # who runs has committed by then, two flushes after the grace
 RECENT_INTERVALS: Final = 10.0  # who has not committed for so long is no witness any more
+CONFIGURATION_INTERVALS: Final = 10.0  # what was told of it that long ago may be another by now
 DELETED_MAX: Final = 10_000
 STRANGERS_MAX: Final = 1_000  # connectors that commit and were never listed
 
@@ -79,19 +80,27 @@ class _Known:
     first_at          when it was listed first
     stateless         how many answers in a row had no state of it, listed or not
     stateless_since   the first of them
+    configured_at     the newest answer that had its configuration
     """
 
     connector: Connector
     first_at: float
+    configured_at: float = 0.0
     seen_at: float | None = None
     stateless: int = 0
     stateless_since: float = 0.0
     absence: _Absence | None = None
 
-    def list(self, entry: Connector, now: float) -> None:
-        """It is in an answer, with a state or without."""
+    def list(self, entry: Connector, now: float, configuration_s: float) -> None:
+        """It is in an answer, with a state or without. Without its configuration, that of an answer
+        `configuration_s` ago at most goes on.
+        """
         self.absence = None
+        if entry.configured:
+            self.configured_at = now
         settings = entry if entry.configured else self.connector
+        if settings.configured and not 0 <= now - self.configured_at <= configuration_s:
+            settings = _unconfigured(settings)
         if entry.state == UNKNOWN_STATE:
             self._miss_state(now)
             self._become(settings, self.connector)
@@ -187,7 +196,7 @@ class ConnectorList:
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _Known(entry, first_at=now)
-            known.list(entry, now)
+            known.list(entry, now, CONFIGURATION_INTERVALS * self.interval_s)
         for name in self._known.keys() - listed.keys():
             unnamed = answer.names is not None and not foreign
             self._known[name].miss(witnesses.committed_at(name), now, unnamed=unnamed)
@@ -308,6 +317,11 @@ class ConnectorList:
                 if known.absence is None
                 and ((missing := tasks_without_state(known.connector)) or _is_unknown(known))
             ),
+            without_configuration={
+                name: known.configured_at
+                for name, known in sorted(self._known.items())
+                if known.absence is None and known.configured_at and not known.connector.configured
+            },
             unlisted=unlisted,
             deleted=frozenset(self._deleted_at.keys() - self._known.keys()),
             deleted_at=dict(self._deleted_at),
@@ -332,6 +346,15 @@ def _entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     names = dict.fromkeys(answer.names or ())
     listed = {at.name: at for at in answer.connectors}
     return {name: _unknown(name) for name in names} | listed
+
+
+def _unconfigured(connector: Connector) -> Connector:
+    """Forget a configuration, but for where its offsets are: the commits there tell that."""
+    return replace(
+        _unknown(connector.name),
+        dedicated_offsets_topic=connector.dedicated_offsets_topic,
+        offsets_addresses=connector.offsets_addresses,
+    )
 
 
 def _unknown(name: str) -> Connector:

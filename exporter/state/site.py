@@ -414,6 +414,9 @@ class Site:
             view,
             without_state=tuple(at for at in view.without_state if wants(at.connector)),
             unlisted=tuple(at for at in view.unlisted if wants(at.connector)),
+            without_configuration={
+                name: at for name, at in view.without_configuration.items() if wants(name)
+            },
         )
 
     def committed_at(self, connector: str) -> float | None:

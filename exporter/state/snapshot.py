@@ -139,6 +139,8 @@ class ConnectorListView:
     deleted_at          when those of which that is certain, whatever `believed_at`, were last found
                         to be deleted, by our clock; bounded
     deleted             those of them that have not been created again
+    without_configuration   those that are listed without one for longer than the last that was told
+                        may be believed, and when that was told
     kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
                         instead; None where no answer has any
     """
@@ -150,6 +152,7 @@ class ConnectorListView:
     unlisted: tuple[UnlistedConnector, ...]
     deleted: frozenset[str] = frozenset()
     deleted_at: Mapping[str, float] = field(default_factory=dict)
+    without_configuration: Mapping[str, float] = field(default_factory=dict)
 
 
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import UNKNOWN_STATE, Task, TaskStatus
+from exporter.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
 from exporter.model.evidence import TIME
 from exporter.model.findings import FindingName as Name
 from exporter.model.findings import Severity, Verdict
@@ -441,6 +441,13 @@ def a_connector_has_no_state() -> Play:
     return play
 
 
+def a_connector_has_no_configuration() -> Play:
+    play = filed()
+    bare = replace(source("files"), kind=ConnectorKind.UNKNOWN, class_name="", configured=False)
+    play.run(10.5, each=lambda: play.world.listed(bare))
+    return play
+
+
 def a_connector_is_not_listed_and_works(name: str = "files") -> Play:
     play = filed()
     others = (source("files"),) if name != "files" else (source("other"),)
@@ -506,6 +513,7 @@ FOUND = [
     (27, nobody_is_listed_and_one_works, Name.CONNECT_CLUSTER_CHANGED),
     (27, a_worker_uses_another_kafka_cluster, Name.CONNECT_CLUSTER_CHANGED),
     (28, a_connector_has_no_state, Name.CONNECTOR_STATE_MISSING),
+    (28, a_connector_has_no_configuration, Name.CONNECTOR_STATE_MISSING),
     (29, a_connector_is_not_listed_and_works, Name.CONNECTOR_NOT_LISTED),
     (30, rest_gives_other_offsets, Name.REST_OFFSETS_DIFFER),
     (31, another_topic_has_them_too, Name.OFFSETS_TOPIC_DOUBTED),

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from exporter.judge.register import LAST_SEEN
 from exporter.judge.words import moment
-from exporter.model.connectors import Condition, StatusRecord, Task, TaskStatus
+from exporter.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
 from exporter.model.findings import Finding
 from exporter.model.findings import FindingName as Name
 from exporter.model.observations import SinkOffset
@@ -212,6 +213,16 @@ def test_the_records_that_a_sink_did_not_get_are_counted_over_its_partitions():
         ("orders-1 position", "20"),
         ("orders-1 log start", "22"),
     ]
+
+
+def test_what_was_found_of_a_sink_stays_while_its_configuration_is_not_told():
+    play = sunk((10, 15))
+    bare = replace(sink("out"), kind=ConnectorKind.UNKNOWN, sink=None, configured=False)
+    play.run(10.5, each=lambda: play.world.listed(bare))
+    play.more["sink_partitions"] = ()
+    play.run(1, each=lambda: play.world.listed(bare))
+    told = found(play.findings, Name.SINK_BELOW_LOG_START)
+    assert told.evidence[0].name == LAST_SEEN
 
 
 def test_a_sink_at_the_very_start_of_the_log_has_lost_nothing():

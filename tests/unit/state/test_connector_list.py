@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from exporter.model.connectors import DELETED, UNKNOWN_STATE, Connector, Task
+from exporter.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
 from exporter.model.observations import ConnectorsListed
 from exporter.state.connector_list import (
+    CONFIGURATION_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
     STRANGERS_MAX,
@@ -109,6 +110,26 @@ def test_what_one_answer_omits_stays_with_its_state_and_without_it_from_the_thir
     assert answers.shown == (A, B)
 
 
+def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals():
+    own = replace(A, dedicated_offsets_topic="own")
+    answers = known(own, B)
+    told_at = answers.now
+    bare = replace(A, kind=ConnectorKind.UNKNOWN, class_name="", version="", configured=False)
+    answers.answer(bare, B, times=60)
+    assert answers.now - told_at == CONFIGURATION_INTERVALS * INTERVAL_S
+    assert answers.shown == (own, B)
+    assert answers.view.without_configuration == {}
+    answers.answer(bare, B)
+    (a, b) = answers.shown
+    assert (a.kind, a.class_name, a.configured) == (ConnectorKind.UNKNOWN, "", False)
+    assert (a.state, a.tasks, a.dedicated_offsets_topic) == (own.state, own.tasks, "own")
+    assert b == B
+    assert answers.view.without_configuration == {"a": told_at}
+    answers.answer(own, B)
+    assert answers.shown == (own, B)
+    assert answers.view.without_configuration == {}
+
+
 def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
     answers = known(A, B, hidden=frozenset({"a"}))
     answers.answer(times=60)
@@ -149,10 +170,12 @@ def test_a_status_that_was_taken_back_is_no_second_witness_of_a_list_made_from_s
 def test_who_is_listed_without_a_state_is_named_so_with_when_it_last_had_one():
     answers = known(A, B)
     seen_at = answers.now
-    answers.answer(B, names=("a",), times=1000)
+    answers.answer(B, names=("a",), times=60)
+    assert answers.shown[0].class_name == A.class_name
+    answers.answer(B, names=("a",), times=940)
     (at,) = answers.view.without_state
     assert (at.connector, at.since, at.seen_at) == ("a", seen_at + POLL_S, seen_at)
-    assert answers.shown[0].class_name == A.class_name
+    assert answers.view.without_configuration == {"a": seen_at}
     answers.answer(A, B)
     assert answers.view.without_state == ()
 
