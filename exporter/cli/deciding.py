@@ -65,7 +65,7 @@ def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> i
             case SelfApproval():
                 who = row.created_by
                 output.error(
-                    f"{who} has asked for this plan, and another operator has to approve it "
+                    f"{who} is the author of this plan, and another operator has to approve it "
                     "(remedy.second_person: false lets one operator do both)"
                 )
                 return UNAUTHORISED

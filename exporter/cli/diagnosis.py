@@ -403,5 +403,5 @@ def linted(
             about,
             "internal topics",
             "unknown",
-            "no config and status topics were found beside the offsets topic: not looked at",
+            "no config and status topics were found beside the offsets topic: not checked",
         )

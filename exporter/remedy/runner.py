@@ -355,7 +355,7 @@ class Runner:
     def _tried(self, command: CarryOut) -> Tried:
         idle_s = self._clock.now() - self._looked_at
         if idle_s > LOOK_S_MAX:  # stopped and woken, or the disk hung: others were not
-            return Tried(Outcome(Answer.RETRY, f"it was looked at {idle_s:.0f} s ago: once more"))
+            return Tried(Outcome(Answer.RETRY, f"it was read {idle_s:.0f} s ago: once more"))
         try:
             return Tried(self._driver.carry_out(command.step, command.before))
         except (Unreachable, Conflict, Throttled, Unsettled) as exc:

@@ -94,7 +94,7 @@ def document() -> dict[str, Any]:
             "version": __version__,
             "description": "The listener of `listen`. Every number of a document is of the same "
             "moment, `at`. Integers are exact at any size. Fields may be added; none is removed or "
-            "changed without a word in the changelog.",
+            "changed without an entry in the changelog.",
         },
         "paths": paths,
         "security": [{}, {"basic": []}],

@@ -299,7 +299,7 @@ def _impossible(
     if following <= log.start == 0 and not mirror.from_start and log.end > 0:
         return Problem(
             where=name_of(at),
-            wrong="its first record cannot be asked for: without an offset this connector begins "
+            wrong="it cannot be set to its first record: without an offset this connector begins "
             "at the end of the log (auto.offset.reset)",
             right="set source.consumer.auto.offset.reset to earliest first",
         )

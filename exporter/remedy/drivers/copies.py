@@ -149,7 +149,7 @@ def _looked(source: Source, step: Copy) -> RawRecord | Look:
         return Look(Standing.IMPOSSIBLE, f"{name} is gone: there is no record at this offset")
     record = window.records[0]
     if record.sha256 != step.sha256:
-        return Look(Standing.FOREIGN, f"{name} is another record than the one that was looked at")
+        return Look(Standing.FOREIGN, f"{name} is another record than the one that was read")
     return record
 
 

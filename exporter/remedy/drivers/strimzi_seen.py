@@ -153,7 +153,7 @@ class Seen:
     def said(self) -> str:
         """What it is and is to be, for people."""
         tasks = f", tasks: {' '.join(self.tasks)}" if self.tasks else ", no tasks"
-        stale = "" if self.observed else "; the operator has not looked at the newest change yet"
+        stale = "" if self.observed else "; the operator has not seen the newest change yet"
         status = f"{self.state}{tasks}" if self.state else "nothing"
         return f"wanted is {self.wanted}, and the operator last saw {status}{stale}"
 

@@ -64,7 +64,7 @@ def cool_down(*, policy: Policy, now: float, remedied_at: tuple[float, ...]) -> 
     if not remedied_at:
         return passes("no plan has ended here")
     since_s = now - max(remedied_at)
-    said = f"the last plan ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are asked for"
+    said = f"the last plan ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are required"
     return held(said, if_=since_s >= policy.cool_down_s)
 
 
@@ -107,7 +107,7 @@ def progress(
         return passes("nothing was skipped here within a week")
     if records_since_skip is None:
         return unknown("how many records were delivered since the last skip")
-    said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are asked for"
+    said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are required"
     return held(said, if_=records_since_skip >= PROGRESS_RECORDS)
 
 

@@ -45,13 +45,13 @@ def repeated(
     if silent:
         if frozen_s is None:
             return unknown("for how long it has stood still")
-        said = f"it has stood still for {frozen_s:.0f} s; {SILENT_S:.0f} s are asked for"
+        said = f"it has stood still for {frozen_s:.0f} s; {SILENT_S:.0f} s are required"
         return held(said, if_=frozen_s >= SILENT_S)
     if failures is None or failing_s is None or restarts is None:
         return unknown("how often it failed, for how long, and how often it was restarted")
     often = failures >= policy.failures and restarts >= policy.restarts
     said = (
-        f"failed {failures} times within {failing_s:.0f} s, restarted {restarts} times; asked for "
+        f"failed {failures} times within {failing_s:.0f} s, restarted {restarts} times; required "
         f"are {policy.failures}, {policy.failures_span_s:.0f} s and {policy.restarts}"
     )
     return held(said, if_=often and failing_s >= policy.failures_span_s)
@@ -82,7 +82,7 @@ def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Re
 
 def quorum(*, signals: frozenset[Signal]) -> Reply:
     """The position stands still, and at least two other signals indicate poison."""
-    said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS} are asked for"
+    said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS} are required"
     return held(said, if_=len(signals) >= SIGNALS and Signal.FROZEN_OFFSET in signals)
 
 
@@ -97,7 +97,7 @@ def alone(*, alike: frozenset[Whose]) -> Reply:
 def shown_first(*, policy: Policy, now: float, shown_since: float) -> Reply:
     """The problem was reported long enough for people to act themselves."""
     shown_s = now - shown_since
-    said = f"shown for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are asked for"
+    said = f"shown for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
     return held(said, if_=shown_s >= policy.alert_before_s)
 
 

@@ -110,7 +110,7 @@ def journal(*, journal_ok: bool, disk_free_bytes: int) -> Reply:
 def start_grace(*, policy: Policy, now: float, started_at: float) -> Reply:
     """No plan is made just after a start: old problems look new then."""
     up_s = now - started_at
-    said = f"watching for {up_s:.0f} s; {policy.start_grace_s:.0f} s are asked for"
+    said = f"watching for {up_s:.0f} s; {policy.start_grace_s:.0f} s are required"
     return held(said, if_=up_s >= policy.start_grace_s)
 
 
@@ -123,7 +123,7 @@ def same_policy(*, policy: Policy, policy_sha256: str) -> Reply:
 def restored_by_a_person(*, by_person: bool, approval: Approval | None) -> Reply:
     """Only an operator has a backup restored."""
     wanted = by_person or approval is not None
-    return held("asked for by a person" if wanted else "no person has asked for it", if_=wanted)
+    return held("an operator requested it" if wanted else "no operator requested it", if_=wanted)
 
 
 def operator(*, operator_managed: bool | None, resource_problem: str | None) -> Reply:
@@ -144,7 +144,7 @@ def unmanaged(
     detected, the configuration has to say so.
     """
     if operator_managed is False:
-        return passes("it is seen that no operator sets it back")
+        return passes("no operator reverts it")
     if policy.unmanaged(connect, connector):
         return passes("configured as managed by no other tool (unmanaged: true)")
-    return unknown("whether an operator or GitOps sets it back; say unmanaged: true if none does")
+    return unknown("whether an operator or GitOps reverts it; set unmanaged: true if none does")

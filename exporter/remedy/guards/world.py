@@ -46,7 +46,7 @@ def version(*, connect_version: tuple[int, ...]) -> Reply:
 def offsets_api(*, offsets_api: bool) -> Reply:
     """Connect returns the connector's offsets."""
     can = "can" if offsets_api else "cannot"
-    return held(f"its offsets {can} be asked for", if_=offsets_api)
+    return held(f"its offsets {can} be read", if_=offsets_api)
 
 
 def same_place(*, identity_planned: str, identity_now: str) -> Reply:
@@ -188,7 +188,7 @@ def group_empty(*, group_members: int) -> Reply:
 
 def settled(*, quiet_s: float) -> Reply:
     """Nothing of the connector was written for 15 s: a task's last commit may follow its stop."""
-    said = f"quiet for {quiet_s:.0f} s; {SETTLE_S:.0f} s are asked for"
+    said = f"quiet for {quiet_s:.0f} s; {SETTLE_S:.0f} s are required"
     return held(said, if_=quiet_s >= SETTLE_S)
 
 

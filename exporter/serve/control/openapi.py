@@ -18,7 +18,7 @@ KEY: Final = r"^[\x21-\x7e]{1,100}$"
 _ALWAYS: Final = (400, 401, 403, 429)
 _WITH_BODY: Final = (413, 415)
 _REASONS: Final = {
-    200: "Done, or what was asked for.",
+    200: "Done; the answer is the requested document.",
     201: "Made.",
     202: "Taken.",
     400: "It cannot be understood.",

@@ -164,13 +164,13 @@ def _no(outcome: No) -> Answer:
         case NotFound():
             return NOT_FOUND
         case Stale():
-            said = "this is not the plan that you looked at: look again"
+            said = "this is not the plan that you read: read it again"
             return problem(409, "plan_changed", said, plan_sha256=outcome.sha256)
         case Expired():
             said = "its time to be approved is over"
             return problem(409, "plan_expired", said, expired_at=outcome.at)
         case SelfApproval():
-            return problem(403, "self_approval", "who asked for a plan does not approve it")
+            return problem(403, "self_approval", "a plan needs another approver than its author")
         case AlreadyDecided():
             said = "it is past the point where this could be decided"
             return problem(409, "already_decided", said, state=outcome.state, by=outcome.by)

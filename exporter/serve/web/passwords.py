@@ -37,7 +37,7 @@ class No(Enum):
 
     NOTHING = "no password was shown"
     WRONG = "wrong"
-    THROTTLED = "not looked at: too many were wrong, or wait"
+    THROTTLED = "not checked: too many were wrong, or wait"
 
 
 class Passwords:
