@@ -1,16 +1,26 @@
-"""Tables for people, JSON and YAML for programs. Knows nothing of what it prints."""
+"""Tables for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from exporter.clock import utc
 from exporter.errors import ClientError
+
+# Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
+_CONDITIONS: Final = frozenset({"state", "verdict", "severity"})
+_STYLES: Final = {
+    **dict.fromkeys(("FAILED", "critical"), "bold red"),
+    **dict.fromkeys(("failed", "stalled", "silent", "rewound"), "red"),
+    **dict.fromkeys(("unassigned", "restarting", "slow", "warning"), "yellow"),
+    **dict.fromkeys(("unknown", "paused", "stopped"), "bright_black"),
+    "ok": "green",
+}
 
 
 class OutputFormat(StrEnum):
@@ -62,7 +72,9 @@ def document(output_format: OutputFormat, value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; a column named with a trailing `#` holds numbers and is aligned right."""
+    """A table; a column named with a trailing `#` holds numbers and is aligned right. On a terminal
+    states, verdicts and severities have colours.
+    """
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -81,9 +93,19 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
             column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        drawn.add_row(*(Text("-" if cell is None else visible(str(cell))) for cell in row))
+        texts = ("-" if cell is None else visible(str(cell)) for cell in row)
+        drawn.add_row(
+            *(
+                Text(text, style=_style(column, text))
+                for column, text in zip(columns, texts, strict=True)
+            )
+        )
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
+
+
+def _style(column: str, text: str) -> str:
+    return _STYLES.get(text.partition(" ")[0], "") if column in _CONDITIONS else ""
 
 
 def age(seconds: float | None) -> str | None:

@@ -1,4 +1,6 @@
 import json
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +48,41 @@ def test_what_others_wrote_does_not_move_the_cursor(capsys):
 def test_a_name_in_a_heading_is_text_too(name: str, capsys: pytest.CaptureFixture[str]):
     output.table(f"Plans of {name}", ("a",), [("x",)])
     assert capsys.readouterr().out.splitlines()[0].rstrip() == f"Plans of {output.visible(name)}"
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns, rows) -> str:
+    """A table as a pseudo-terminal gets it."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    reader, writer = os.openpty()
+    try:
+        with os.fdopen(writer, "w") as terminal, monkeypatch.context() as stdout:
+            stdout.setattr(sys, "stdout", terminal)
+            output.table("T", columns, rows)
+            terminal.flush()
+            return os.read(reader, 65_536).decode()
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "code"),
+    [
+        ("state", "FAILED", "1;31"),
+        ("state", "FAILED (stalled)", "1;31"),
+        ("verdict", "stalled", "31"),
+        ("verdict", "ok", "32"),
+        ("severity", "warning", "33"),
+    ],
+)
+def test_a_condition_has_a_colour_on_a_terminal(monkeypatch, column, text, code):
+    printed = on_a_terminal(monkeypatch, ("connector", column), [(text, text)])
+    assert printed.count(f"\x1b[{code}m{text}") == 1  # a connector of that name has none
+
+
+def test_a_condition_has_no_colour_in_a_file(capsys):
+    output.table("T", ("state",), [("FAILED",)])
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
