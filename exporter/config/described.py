@@ -78,6 +78,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Window.end": "06:00",
     "Webhook.name": "on-call",
     "Notify.runbooks_url": "https://docs.example.com/offsetwatch/runbooks",
+    "Notify.boards_url": "https://grafana.example.com",
     "Notify.external_url": "https://offsetwatch.example.com",
     "Webhook.url": "https://hooks.example.com/offsetwatch",
     "Webhook.url_file": "secrets/webhook-url",

@@ -322,6 +322,9 @@ class Notify(Section):
     runbooks_url: Url | None = None
     """Where the folder alerts/runbooks is published: every finding then names its runbook there, as
     runbook_url, in the API, on the status page and in notifications. None: it names none."""
+    boards_url: Url | None = None
+    """Where the Grafana is that has the boards of dashboards/: the status page links to them there.
+    None: it does not."""
     external_url: Url | None = None
     """Where people reach the status page: alerts link there (generatorURL, and externalURL of a
     webhook in Alertmanager's format). None: they do not."""

@@ -28,7 +28,7 @@ from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
 from exporter.serve.families import Reload
-from exporter.serve.http import Pulse, ReadServer
+from exporter.serve.http import PageFacts, Pulse, ReadServer
 from exporter.state.snapshot import EMPTY, Snapshot
 
 if TYPE_CHECKING:  # see the module
@@ -67,7 +67,10 @@ class Daemon:
             reload=self.reload,
             reloaded=self._last_reload,
             # Links stay: what a mounted Secret leads to is gone when the Secret changes.
-            options=f"--config {shlex.quote(str(path.absolute()))}",
+            page_facts=PageFacts(
+                options=f"--config {shlex.quote(str(path.absolute()))}",
+                boards_url=lambda: self._config.notify.boards_url,
+            ),
             web_config=loaded.web_config_file,
         )
 

@@ -539,6 +539,7 @@ class OverviewBody(TypedDict):
     findings: Sequence[FindingRow]
     findings_left_out: int
     remedies: RemediesBody | None
+    boards_url: str | None
 
 
 class TrendSeries(TypedDict):

@@ -64,6 +64,21 @@ class Pulse:
     fresh: Callable[[], bool] = lambda: True
 
 
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """Facts of the configuration that the status page shows.
+
+    options      tell a command on this host which daemon it is about: `--config FILE`
+    boards_url   gives the address of the Grafana boards of now, or None
+    """
+
+    options: str = ""
+    boards_url: Callable[[], str | None] = lambda: None
+
+
+_NO_FACTS: Final = PageFacts()
+
+
 class ReadServer:
     """`listen` is `host:port`; an empty host means every address, port 0 any free one.
 
@@ -71,7 +86,7 @@ class ReadServer:
     pulse      of the writer's loop
     reload     ask for the configuration to be read again; what is wrong with it comes back
     reloaded   how that went last
-    options    tell a command on this host which daemon it is about: `--config FILE`
+    page_facts what the status page shows beside the snapshot
     web_config TLS, passwords and headers, read again when it changes; ConfigError is raised where
                it cannot be used
     """
@@ -85,7 +100,7 @@ class ReadServer:
         reload: Callable[[], Future[tuple[str, ...]]],
         reloaded: Callable[[], Reload],
         build: Build = BUILD,
-        options: str = "",
+        page_facts: PageFacts = _NO_FACTS,
         web_config: Path | None = None,
     ) -> None:
         self._listening = Listening("read-listener", listen, self._serve)
@@ -94,7 +109,7 @@ class ReadServer:
         self._fresh = pulse.fresh
         self._reload_asked = reload
         self._version = build.version
-        self._options = options
+        self._page_facts = page_facts
         self._page, self._assets = page.assets(build.version)
         self._refused: Counter[str] = Counter()
         self._web = None if web_config is None else Current(web_config, "read")
@@ -291,12 +306,16 @@ class ReadServer:
         )
 
     async def _overview(self, request: web.Request) -> web.Response:
-        alive = self._alive()
+        alive, boards_url = self._alive(), self._page_facts.boards_url()
         return await self._json(
             request,
-            ("overview", alive),
+            ("overview", alive, boards_url),
             lambda seen: overview.overview(
-                seen, version=self._version, alive=alive, options=self._options
+                seen,
+                version=self._version,
+                alive=alive,
+                options=self._page_facts.options,
+                boards_url=boards_url,
             ),
         )
 

@@ -18,6 +18,7 @@ http.py.
                          untold: how many of these two are not in here}
                        guards: [{number, guard, answer, said, asks}]; `asks`: it only keeps the plan
                        from being carried out without a person
+    boards_url         where the Grafana boards are (notify.boards_url), or null
 
 Connectors and flows both have
 
@@ -71,7 +72,14 @@ _WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointCo
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
 
 
-def overview(snapshot: Snapshot, *, version: str, alive: bool, options: str = "") -> bytes:
+def overview(
+    snapshot: Snapshot,
+    *,
+    version: str,
+    alive: bool,
+    options: str = "",
+    boards_url: str | None = None,
+) -> bytes:
     """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
     down = [view for view in snapshot.inputs if not (view.up and view.live)]
     body: OverviewBody = {
@@ -87,6 +95,7 @@ def overview(snapshot: Snapshot, *, version: str, alive: bool, options: str = ""
         "findings": finding_rows(snapshot),
         "findings_left_out": findings_left_out(snapshot),
         "remedies": None if snapshot.remedies is None else _remedies(snapshot.remedies, options),
+        "boards_url": boards_url,
     }
     return msgspec.json.encode(body)
 

@@ -12,7 +12,7 @@ import bcrypt
 import pytest
 
 from exporter.serve.families import Reload
-from exporter.serve.http import Pulse, ReadServer
+from exporter.serve.http import PageFacts, Pulse, ReadServer
 from exporter.state.snapshot import Snapshot
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
@@ -28,6 +28,7 @@ class Site:
         self.web_config = web_config
         self.now: Snapshot = worlds.full()
         self.alive = True
+        self.boards_url: str | None = None
         self.port = _free_port()
         self.server = self._server()
 
@@ -47,7 +48,10 @@ class Site:
             lambda: self.now,
             Pulse(lambda: self.alive),
             build=BUILD,
-            options="--config /etc/offsetwatch/offsetwatch.yaml",
+            page_facts=PageFacts(
+                options="--config /etc/offsetwatch/offsetwatch.yaml",
+                boards_url=lambda: self.boards_url,
+            ),
             reload=Future,
             reloaded=lambda: Reload(successful=True, at=worlds.NOW),
             web_config=self.web_config,

@@ -51,7 +51,7 @@ def test_people_are_told_the_name_that_was_given_and_not_what_it_leads_to(tmp_pa
     named = tmp_path / "config.yaml"
     named.symlink_to("..now/config.yaml")
     daemon = Daemon(config.load(named), named)
-    assert daemon._server._options == f"--config {named}"
+    assert daemon._server._page_facts.options == f"--config {named}"
 
 
 class Running:
@@ -127,6 +127,12 @@ def test_a_good_file_swaps_the_inputs(running):
     assert running.names() <= {"prod"}
     running.awaits("prod")
     assert running.gauge() == "1"
+
+
+def test_the_address_of_the_boards_follows_a_reload(running):
+    running.write("lab", 'notify: {boards_url: "https://grafana.example.com"}\n')
+    assert running.reload() == ()
+    assert running.daemon._server._page_facts.boards_url() == "https://grafana.example.com"
 
 
 @pytest.mark.parametrize(

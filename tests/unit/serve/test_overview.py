@@ -294,3 +294,9 @@ def test_no_script_of_the_page_parses_html_or_names_a_host():
 def test_what_asks_for_the_page_is_answered_by_reading_alone(client):
     for path in ("/", "/static/page.js", "/api/v1/overview", "/api/v1/trends"):
         assert client.post(path).status_code == httpx.codes.METHOD_NOT_ALLOWED
+
+
+def test_the_address_of_the_boards_is_in_the_overview():
+    for address in (None, "https://grafana.example.com"):
+        body = overview.overview(EMPTY, version="1", alive=True, boards_url=address)
+        assert json.loads(body)["boards_url"] == address
