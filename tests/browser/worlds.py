@@ -77,6 +77,61 @@ def many(count: int) -> Snapshot:
     return _with_trends(made)
 
 
+def fleet() -> Snapshot:
+    """The morning of full(), and two further Connect clusters: one database connector stands still,
+    one is paused, and 58 are well.
+    """
+    return _with_trends(_fleet)
+
+
+def _fleet(at: float) -> Snapshot:
+    found = _morning(at)
+    clusters = {
+        **{f"payments-{number:02}": "payments" for number in range(40)},
+        **{f"stock-{number:02}": "warehouse" for number in range(20)},
+    }
+    odd = {"payments-17": Verdict.STALLED, "stock-04": Verdict.IDLE}
+    return replace(
+        found,
+        connectors=(
+            *found.connectors,
+            *(
+                replace(
+                    connector(name, tasks=(Task(0, "running"),)),
+                    connect_cluster=cluster,
+                    state="paused" if name == "stock-04" else "running",
+                )
+                for name, cluster in clusters.items()
+            ),
+        ),
+        source_partitions=(
+            *found.source_partitions,
+            *(
+                replace(
+                    _database(name, at - 4.0 if name not in odd else NOW - 2700.0),
+                    connect_cluster=cluster,
+                )
+                for name, cluster in clusters.items()
+            ),
+        ),
+        judgements=(
+            *found.judgements,
+            *(
+                replace(_judged(name, odd.get(name, Verdict.OK)), connect_cluster=cluster)
+                for name, cluster in clusters.items()
+            ),
+        ),
+        findings=tuple(
+            replace(
+                finding,
+                next_command=f"offsetwatch explain {finding.connector}",
+                runbook_url=f"https://docs.example.com/runbooks/{finding.name}.md",
+            )
+            for finding in found.findings
+        ),
+    )
+
+
 def _with_trends(made) -> Snapshot:
     trends = Trends()
     for minute in range(59, 0, -1):
@@ -252,6 +307,22 @@ def _source(name: str, committed_at: float):
         offset=SourceOffset(text=text, numbers=(("position", number),)),
         committed_at=committed_at,
         advanced_at=committed_at,
+    )
+
+
+def _database(name: str, committed_at: float):
+    """A partition as Debezium's connector for PostgreSQL has it."""
+    lsn = 26_539_712 + round(committed_at - NOW) * 8
+    text = (
+        f'{{"lsn":{lsn},"lsn_commit":{lsn - 56},"lsn_proc":{lsn},"messageType":"UPDATE",'
+        f'"transaction_id":null,"ts_usec":{round(committed_at * 1e6)},"txId":753}}'
+    )
+    return replace(
+        _source(name, committed_at),
+        identity=f'{{"server":"{name}"}}',
+        label=f"server={name}",
+        dialect="debezium",
+        offset=SourceOffset(text=text, numbers=(("lsn", lsn),)),
     )
 
 

@@ -17,11 +17,11 @@ export function band(root, overview) {
     ["critical", critical, `${amount(critical)} critical`],
     ["warning", warning, counted(warning, "warning", "warnings")],
     ["ok", well, `${amount(well)} ok`],
-    ["unseen", unseen, `${amount(unseen)} cannot be seen`],
+    ["unavailable", unseen, `${amount(unseen)} cannot be seen`],
   ];
   if (leftOut) parts.push(["warning", leftOut, counted(leftOut, "more finding", "more findings")]);
   if (overview.inputs_down.length) parts.push(["warning", 1, `${counted(overview.inputs_down.length, "input", "inputs")} down`]);
-  if (!overview.ready) parts.push(["unseen", 1, "not everything has been read yet"]);
+  if (!overview.ready) parts.push(["unavailable", 1, "not everything has been read yet"]);
   const text = JSON.stringify(parts);
   if (root.dataset.seen === text) return;
   root.dataset.seen = text;

@@ -1,18 +1,27 @@
-// A table of many rows: sorted, filtered, opened one at a time, and made only as far as somebody
-// looks. Rows are kept between updates, so that focus and selection stay where they are.
+// A table of many rows in groups: sorted, filtered, opened one at a time, and made only as far as it
+// is scrolled. Of a group only rows that need attention are shown until the others are unfolded. Rows
+// are kept between updates, so that focus and selection stay where they are.
 
+import { needsAttention, tally } from "./condition.js";
 import { element, write } from "./dom.js";
-import { counted } from "./words.js";
+import { amount, counted } from "./words.js";
 
-const AT_ONCE = 60; // rows made before anybody scrolls, and with each scroll to the end
+const AT_ONCE = 60; // lines made at first, and with each scroll to the end
+const WHOLE_MAX = 20; // a table of so few rows folds none of them
+const GROUP_MAX = 20; // rows of a group that are shown before the others are unfolded
 
 export class Board {
   // columns: [{id, name, fill(cell, row), order(row): number | string | null}]; the one with
-  // `opens` has the row's button. detail(row) gives what an opened row holds.
-  constructor(root, { what, columns, keyOf, textOf, detail }) {
-    Object.assign(this, { root, what, columns, keyOf, textOf, detail });
+  // `opens` has the row's button. groupOf(row) is the name of its group, and detail(row) gives what
+  // an opened row holds.
+  constructor(root, { what, columns, keyOf, groupOf, textOf, detail }) {
+    Object.assign(this, { root, what, columns, keyOf, groupOf, textOf, detail });
     this.rows = [];
+    this.found = [];
+    this.lines = [];
     this.made = new Map();
+    this.filtered = false;
+    this.unfolded = new Set();
     this.most = AT_ONCE;
     this.sort = { id: columns[0].id, down: false };
     this.wanted = () => true;
@@ -26,7 +35,7 @@ export class Board {
     this.table = element("table", { kind: "board", role: "table", "aria-label": what[1] }, element("thead", { role: "rowgroup" }, head), this.body);
     this.body.addEventListener("keydown", (event) => this.#key(event));
     this.body.addEventListener("focusin", (event) => this.#focused(event));
-    new IntersectionObserver((seen) => seen.some((at) => at.isIntersecting) && this.#more(), { rootMargin: "400px" }).observe(this.end);
+    this.observer = new IntersectionObserver((seen) => seen.some((at) => at.isIntersecting) && this.#more(), { rootMargin: "400px" });
     root.replaceChildren(this.said, this.table, this.end);
   }
 
@@ -36,18 +45,19 @@ export class Board {
     this.render();
   }
 
-  filter(wanted) {
+  filter(wanted, filtered) {
     this.wanted = wanted;
+    this.filtered = filtered;
     this.most = AT_ONCE;
     this.render();
   }
 
   render() {
-    const found = this.rows.filter(this.wanted);
-    this.found = this.#sorted(found);
-    const shown = this.found.slice(0, this.most);
-    const keys = new Set(shown.map(this.keyOf));
     const focused = document.activeElement;
+    this.found = this.#sorted(this.rows.filter(this.wanted));
+    this.lines = this.#grouped(this.found, focused?.closest?.("tr")?.dataset.key);
+    const shown = this.lines.slice(0, this.most);
+    const keys = new Set(shown.map(({ key }) => key));
     if (this.open !== null && !keys.has(this.open)) this.#close();
     for (const [key, made] of this.made) {
       if (!keys.has(key)) {
@@ -56,22 +66,55 @@ export class Board {
       }
     }
     let after = this.body.firstChild;
-    for (const row of shown) {
-      const made = this.#line(row);
+    for (const line of shown) {
+      const made = line.row ? this.#line(line) : line.fold ? this.#fold(line) : this.#group(line);
       for (const part of made.detail ? [made.line, made.detail] : [made.line]) {
         if (part === after) after = after.nextSibling;
         else this.body.insertBefore(part, after);
       }
     }
     if (focused?.isConnected && focused !== document.activeElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
-    if (!this.made.has(this.current)) this.#point(shown.length ? this.keyOf(shown[0]) : null);
+    if (!this.made.has(this.current)) this.#point(shown.find(({ row }) => row)?.key ?? null);
     this.table.hidden = this.rows.length === 0;
-    write(this.said, this.#sentence(found.length));
+    write(this.said, this.#sentence(this.found.length));
+    // The observer reports changes only: asked again, it reports an end that stayed in view.
+    this.observer.unobserve(this.end);
+    if (this.most < this.lines.length) this.observer.observe(this.end);
   }
 
-  // The first row, for whoever comes from the search.
+  // Focus the first row, from the search.
   enter() {
-    this.made.get(this.keyOf(this.found?.[0] ?? {}))?.button.focus();
+    this.body.querySelector("tr[data-key] button")?.focus();
+  }
+
+  // Lines of the table: of each group a heading, its rows, and a fold of its other rows. Groups come
+  // in the order of their first rows. The row that is open or has the focus stays in sight.
+  #grouped(rows, focused) {
+    const groups = new Map();
+    for (const row of rows) {
+      const name = this.groupOf(row);
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push({ key: this.keyOf(row), row });
+    }
+    const whole = this.filtered || this.rows.length <= WHOLE_MAX;
+    const lines = [];
+    for (const [name, members] of groups) {
+      lines.push({ key: `group ${name}`, name, members });
+      const rest = [];
+      let count = 0;
+      for (const line of members) {
+        if (whole || line.key === this.open || line.key === focused || (count < GROUP_MAX && needsAttention(line.row))) {
+          lines.push(line);
+          count += 1;
+        } else {
+          rest.push(line);
+        }
+      }
+      if (!rest.length) continue;
+      lines.push({ key: `fold ${name}`, name, fold: true, members: rest });
+      if (this.unfolded.has(name)) lines.push(...rest);
+    }
+    return lines;
   }
 
   get opened() {
@@ -82,7 +125,9 @@ export class Board {
     if (this.rows.length === 0) return this.ready ? `There are no ${this.what[1]}.` : "Not known yet.";
     const all = counted(this.rows.length, ...this.what);
     const so = this.ready ? "" : " known so far";
-    return found === this.rows.length ? `${all}${so}` : `${found.toLocaleString("en")} of ${all}${so}`;
+    if (this.filtered) return `${amount(found)} of ${all}${so}`;
+    const attention = this.rows.filter(needsAttention).length;
+    return `${all}${so}, ${attention ? amount(attention) : "none"} of them ${attention === 1 ? "needs" : attention ? "need" : "needing"} attention`;
   }
 
   #sorted(rows) {
@@ -120,8 +165,43 @@ export class Board {
     });
   }
 
-  #line(row) {
-    const key = this.keyOf(row);
+  #group({ key, name, members }) {
+    let made = this.made.get(key);
+    if (!made) {
+      const head = element("th", { colspan: String(this.columns.length), scope: "colgroup", role: "rowheader" }, element("span", { kind: "title" }), element("span", { kind: "faint" }));
+      made = { line: element("tr", { kind: "group", role: "row" }, head), head };
+      this.made.set(key, made);
+    }
+    write(made.head.firstChild, name);
+    write(made.head.lastChild, ` ${counted(members.length, ...this.what)}: ${tally(members.map(({ row }) => row))}`);
+    return made;
+  }
+
+  #fold({ key, name, members }) {
+    let made = this.made.get(key);
+    if (!made) {
+      const button = element("button", { type: "button" });
+      button.addEventListener("click", () => this.#unfold(name));
+      const cell = element("td", { colspan: String(this.columns.length), role: "cell" }, button);
+      made = { line: element("tr", { kind: "fold", role: "row" }, cell), button };
+      this.made.set(key, made);
+    }
+    made.name = name;
+    made.button.setAttribute("aria-expanded", String(this.unfolded.has(name)));
+    write(made.button, tally(members.map(({ row }) => row)));
+    return made;
+  }
+
+  #unfold(name) {
+    if (!this.unfolded.delete(name)) {
+      this.unfolded.add(name);
+      const fold = this.lines.findIndex((line) => line.fold && line.name === name);
+      this.most = Math.max(this.most, fold + AT_ONCE);
+    }
+    this.render();
+  }
+
+  #line({ key, row }) {
     let made = this.made.get(key);
     if (!made) {
       const line = element("tr", { role: "row" });
@@ -176,10 +256,9 @@ export class Board {
   }
 
   #more() {
-    if (!this.found || this.most >= this.found.length) return false;
+    if (this.most >= this.lines.length) return;
     this.most += AT_ONCE;
     this.render();
-    return true;
   }
 
   // One row at a time is in the order of the Tab key; the arrows go from row to row.
@@ -195,17 +274,16 @@ export class Board {
   }
 
   #key(event) {
-    const line = event.target.closest("tr[data-key]");
-    if (!line || event.ctrlKey || event.metaKey || event.altKey) return;
-    const key = line.dataset.key;
-    const at = this.found.findIndex((row) => this.keyOf(row) === key);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.most - 1 }[event.key];
+    const stops = () => [...this.body.querySelectorAll("button")];
+    const at = stops().indexOf(event.target);
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: stops().length - 1 }[event.key];
+    const open = event.target.getAttribute("aria-expanded") === "true";
     if (to !== undefined) {
-      if (to >= this.most) this.#more();
-      const there = Math.max(0, Math.min(to, Math.min(this.most, this.found.length) - 1));
-      this.made.get(this.keyOf(this.found[there]))?.button.focus();
-    } else if ((event.key === "ArrowRight" && this.open !== key) || (event.key === "ArrowLeft" && this.open === key)) {
-      this.#toggle(key);
+      if (to >= stops().length) this.#more();
+      stops()[Math.max(0, Math.min(to, stops().length - 1))].focus();
+    } else if (event.key === (open ? "ArrowLeft" : "ArrowRight")) {
+      event.target.click();
     } else {
       return;
     }
@@ -214,5 +292,6 @@ export class Board {
 }
 
 function compared(a, b) {
+  if (Array.isArray(a)) return a.reduce((found, value, n) => found || compared(value, b[n]), 0);
   return a < b ? -1 : a > b ? 1 : 0;
 }

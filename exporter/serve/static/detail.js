@@ -1,11 +1,12 @@
 // What an opened row holds: why it is judged so, and its partitions, asked for when it is opened.
 
+import { boardLink } from "./boards.js";
 import { element, list, plainTable } from "./dom.js";
-import { UNKNOWN, amount, clock, counted, duration, parsed, since, size } from "./words.js";
+import { UNKNOWN, amount, clock, counted, duration, field, parsed, since, size } from "./words.js";
 
 const PARTITIONS_MAX = 50;
 
-export async function detail(cell, row, at, ask) {
+export async function detail(cell, row, { at, boards_url: boards }, ask) {
   const flow = row.target !== undefined;
   const name = flow ? row.connector : row.name;
   const path = `api/v1/${flow ? "flows" : "connectors"}?${new URLSearchParams({ connect_cluster: row.connect_cluster, connector: name })}`;
@@ -18,7 +19,8 @@ export async function detail(cell, row, at, ask) {
     parts = [element("p", { kind: "warned" }, "Its partitions could not be asked for.")];
   }
   if (!cell.isConnected) return;
-  const link = element("p", {}, element("a", { href: path }, "all of it (JSON)"));
+  const board = boardLink(boards, { ...row, connector: name });
+  const link = element("p", { kind: "links" }, ...board, element("a", { href: path }, "all of it (JSON)"));
   const focused = focusable(cell).indexOf(document.activeElement);
   cell.replaceChildren(...judged(row, at), ...parts, link);
   focusable(cell)[focused]?.focus({ preventScroll: true });
@@ -80,7 +82,7 @@ function connectorParts(own, at) {
   if (own.source_partitions.length) {
     const shown = own.source_partitions.slice(0, PARTITIONS_MAX).map((each) => [
       each.label,
-      offset(each.offset),
+      element("span", { kind: "long" }, offset(each.offset)),
       since(each.committed_at, at),
       since(each.advanced_at, at),
       each.from,
@@ -108,7 +110,5 @@ function connectorParts(own, at) {
 function offset(found) {
   if (found === null) return "none";
   if (typeof found !== "object") return String(found);
-  return Object.entries(found)
-    .map(([field, value]) => `${field}=${typeof value === "object" ? JSON.stringify(value) : value}`)
-    .join(", ");
+  return Object.entries(found).map(field).join(", ");
 }

@@ -3,6 +3,8 @@
 
 import { band } from "./band.js";
 import { Board } from "./board.js";
+import { boardUrl } from "./boards.js";
+import { condition, needsAttention } from "./condition.js";
 import { detail } from "./detail.js";
 import { element, write } from "./dom.js";
 import { sparkline } from "./spark.js";
@@ -13,12 +15,10 @@ const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
 const TRENDS_MS = 30000;
 const ANSWER_MS = 10000;
-const LOOK = new Set(["failed", "stalled", "silent", "rewound", "unassigned", "slow"]);
-const PLAIN = new Set([null, undefined, "running"]); // states that leave the word to the verdict
 const WAITING_MAX = 10;
 
 const at = Object.fromEntries(
-  ["band", "freshness", "alarm", "waiting", "findings", "inputs", "remedies", "search", "verdict", "flows", "connectors", "announced", "trend-note"].map((id) => [id, document.getElementById(id)]),
+  ["band", "freshness", "boards", "alarm", "waiting", "findings", "inputs", "remedies", "search", "verdict", "flows", "connectors", "announced", "trend-note"].map((id) => [id, document.getElementById(id)]),
 );
 let shown = null; // the newest overview
 let shownAge = 0; // its age when it came, in seconds
@@ -63,28 +63,30 @@ const text = (value, unknown = UNKNOWN) => (cell) => {
   write(cell, value ?? unknown);
   cell.classList.toggle("unknown", value === null || value === undefined || value === UNKNOWN);
 };
-const place = (row) => {
+const place = (cell, row) => {
   const known = positioned(row.position) ?? (row.partitions > 1 ? counted(row.partitions, "partition", "partitions") : null);
-  return known !== null && row.from ? `${known} (${row.from})` : known;
+  text(known !== null && row.from ? `${known} (${row.from})` : known)(cell);
+  if (row.position !== null && known !== row.position) cell.title = row.position;
+  else cell.removeAttribute("title");
 };
 const lag = (row, value, words) => (value === null && row.has_lag === false ? "-" : words(value));
 const together = [
   { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(lag(row, row.lag_records, amount))(cell) },
   { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(lag(row, row.lag_seconds, duration))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
-  { id: "position", name: "Position", fill: (cell, row) => text(place(row))(cell) },
+  { id: "position", name: "Position", fill: place },
   { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : shown.at - row.committed_at), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
 ];
 const verdict = {
   id: "verdict",
   name: "State",
-  order: (row) => row.urgency,
+  order: (row) => [row.urgency, -(row.lag_seconds ?? -1), -(size(row.lag_records) ?? -1)],
   fill: (cell, row) => {
     if (!cell.firstChild) cell.append(element("span", { kind: "badge" }), element("span", { kind: "beside" }));
-    const known = row.verdict ?? "no verdict yet";
-    const plain = PLAIN.has(row.worst_state);
-    write(cell.firstChild, plain ? known : row.worst_state === "failed" ? "FAILED" : row.worst_state);
-    write(cell.lastChild, plain || row.verdict === row.worst_state ? "" : ` ${known}`);
+    const shownWord = condition(row);
+    const verdictWord = row.verdict ?? "no verdict yet";
+    write(cell.firstChild, shownWord);
+    write(cell.lastChild, verdictWord === shownWord.toLowerCase() ? "" : ` ${verdictWord}`);
   },
 };
 
@@ -104,32 +106,35 @@ function named(button, name, about) {
 
 function tasks(row) {
   const each = Object.entries(row.tasks).map(([state, count]) => `${count} ${state}`);
-  return each.length ? `${row.state}; tasks: ${each.join(", ")}` : row.state;
+  if (!each.length) return `no task; connector ${row.state}`;
+  return row.state === "running" ? each.join(", ") : `${each.join(", ")}; connector ${row.state}`;
 }
 
 const boards = {
   flows: new Board(at.flows, {
     what: ["flow", "flows"],
     keyOf,
+    groupOf: (row) => `into ${row.target}`,
     textOf: (row) => `${row.source} ${row.target} ${row.source}->${row.target} ${row.connector} ${row.connect_cluster}`,
     columns: [
       verdict,
       { id: "name", name: "Flow", opens: true, order: (row) => `${row.source} ${row.target}`, fill: (button, row) => named(button, `${row.source} → ${row.target}`, `${row.connect_cluster} / ${row.connector}`) },
       ...together,
     ],
-    detail: (cell, row) => detail(cell, row, shown.at, ask),
+    detail: (cell, row) => detail(cell, row, shown, ask),
   }),
   connectors: new Board(at.connectors, {
     what: ["connector", "connectors"],
     keyOf,
+    groupOf: (row) => row.connect_cluster,
     textOf: (row) => `${row.name} ${row.connect_cluster} ${row.kind} ${row.state ?? ""}`,
     columns: [
       verdict,
-      { id: "name", name: "Connector", opens: true, order: (row) => row.name, fill: (button, row) => named(button, row.name, `${row.connect_cluster}, ${row.kind}`) },
+      { id: "name", name: "Connector", opens: true, order: (row) => row.name, fill: (button, row) => named(button, row.name, row.kind) },
       ...together,
       { id: "state", name: "Tasks", fill: (cell, row) => text(row.state === null ? null : tasks(row))(cell) },
     ],
-    detail: (cell, row) => detail(cell, row, shown.at, ask),
+    detail: (cell, row) => detail(cell, row, shown, ask),
   }),
 };
 
@@ -138,11 +143,10 @@ function filter() {
   const wanted = at.verdict.value;
   for (const board of Object.values(boards)) {
     board.filter((row) => {
-      const shownWords = [row.worst_state, row.verdict];
-      if (wanted && !shownWords.some((word) => (wanted === "look" ? LOOK.has(word) : word === wanted))) return false;
+      if (wanted && !(wanted === "attention" ? needsAttention(row) : [row.worst_state, row.verdict].includes(wanted))) return false;
       const found = board.textOf(row).toLowerCase();
       return words.every((word) => found.includes(word));
-    });
+    }, words.length > 0 || wanted !== "");
   }
 }
 
@@ -157,7 +161,13 @@ function show(overview) {
   boards.connectors.update(overview.connectors, overview);
   for (const board of Object.values(boards)) board.fillOpen();
   waiting(overview);
+  boardsLink(overview.boards_url);
   performance.measure("offsetwatch-show", "offsetwatch-show");
+}
+
+function boardsLink(base) {
+  at.boards.hidden = !base;
+  if (base) at.boards.href = boardUrl(base, "fleet");
 }
 
 function waiting(overview) {
@@ -260,7 +270,7 @@ at.search.addEventListener("keydown", (event) => {
     at.search.value = "";
     filter();
   } else if (event.key === "ArrowDown" || event.key === "Enter") {
-    const board = boards.flows.found?.length ? boards.flows : boards.connectors;
+    const board = boards.flows.found.length ? boards.flows : boards.connectors;
     board.enter();
     event.preventDefault();
   }

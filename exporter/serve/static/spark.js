@@ -1,5 +1,7 @@
-// The last hour of one row as a line. A minute that was not seen or not known is a gap.
+// The last hour of one row as a line, from an hour ago to now, above its axis: from 0 to the greatest
+// value, which stands under it. A minute that was not seen or not known is a gap.
 
+import { element } from "./dom.js";
 import { duration, amount } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -9,7 +11,7 @@ const EDGE = 2;
 const MEASURES = [
   ["lag_seconds", "lag", duration],
   ["lag_records", "lag", (records) => `${amount(records)} records`],
-  ["quiet_seconds", "time without an advance", duration],
+  ["quiet_seconds", "unchanged", duration],
 ];
 
 export function sparkline(trend, trends) {
@@ -25,8 +27,10 @@ export function sparkline(trend, trends) {
   const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label, class: `spark ${measure}` });
   const title = drawn("title", {});
   title.textContent = label;
-  svg.append(title, drawn("path", { class: "line", d: path(marks, trends, Math.max(...known)) }));
-  return svg;
+  const axis = drawn("line", { class: "axis", x1: EDGE, x2: WIDTH - EDGE, y1: HEIGHT - 1, y2: HEIGHT - 1 });
+  svg.append(title, axis, drawn("path", { class: "line", d: path(marks, trends, Math.max(...known)) }));
+  const scale = Math.max(...known) > 0 ? `${what} 0 to ${most}` : `${what} ${most}`;
+  return element("div", {}, svg, element("span", { kind: "scale", "aria-hidden": "true" }, scale));
 }
 
 function path(marks, trends, most) {

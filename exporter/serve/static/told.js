@@ -1,5 +1,6 @@
 // Findings, inputs and plans.
 
+import { boardLink } from "./boards.js";
 import { element, list, write } from "./dom.js";
 import { UNKNOWN, clock, counted, since } from "./words.js";
 
@@ -15,7 +16,7 @@ export function findings(root, announced, overview) {
   const nodes = shown.map((finding) => {
     const key = keyOf(finding);
     keys.add(key);
-    return card(key, finding, overview.at);
+    return card(key, finding, overview);
   });
   for (const key of cards.keys()) if (!keys.has(key)) cards.delete(key);
   if (!found.length) nodes.push(element("p", { kind: "faint" }, nothing(overview)));
@@ -34,8 +35,8 @@ function keyOf(finding) {
   return JSON.stringify([finding.name, finding.connect_cluster, finding.connector, finding.subject]);
 }
 
-function card(key, finding, at) {
-  const seen = JSON.stringify(finding);
+function card(key, finding, { at, boards_url: boards }) {
+  const seen = JSON.stringify([finding, boards]);
   let known = cards.get(key);
   if (known?.seen !== seen) {
     const age = element("span");
@@ -45,7 +46,7 @@ function card(key, finding, at) {
       { kind: `finding ${finding.severity}` },
       element("h3", {}, element("span", { kind: "badge" }, finding.severity), ` ${finding.summary}`),
       list(finding.evidence),
-      ...advice(finding),
+      ...advice(finding, boards),
       element("p", { kind: "faint" }, element("code", {}, finding.name), ` ${whose}, since ${clock(finding.since)} (`, age, ")"),
     );
     if (known?.node.isConnected) known.node.replaceWith(node);
@@ -56,9 +57,11 @@ function card(key, finding, at) {
   return known.node;
 }
 
-function advice(finding) {
+function advice(finding, boards) {
   const nodes = finding.next ? [element("p", {}, "Next: ", element("code", {}, finding.next))] : [];
-  if (finding.runbook_url) nodes.push(element("p", {}, element("a", { href: finding.runbook_url, rel: "noreferrer" }, "Runbook")));
+  const links = finding.runbook_url ? [element("a", { href: finding.runbook_url, rel: "noreferrer" }, "Runbook")] : [];
+  links.push(...boardLink(boards, { connect_cluster: finding.connect_cluster, connector: finding.connector }));
+  if (links.length) nodes.push(element("p", { kind: "links" }, ...links));
   return nodes;
 }
 

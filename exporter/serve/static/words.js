@@ -6,6 +6,7 @@ const GROUPED = new Intl.NumberFormat("en");
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const A_DAY_S = 86400;
+const POSITION_CHARS_MAX = 48; // in a table
 
 // Integers beyond 2^53 would be rounded by the parser: they stay the text that was sent, or are
 // said to be too large where the browser does not show that text.
@@ -27,11 +28,42 @@ function grouped(text) {
   return /^-?\d+$/.test(text) ? text.replace(/\B(?=(\d{3})+$)/g, ",") : text;
 }
 
-// A position that is one whole number under one name is read as that; any other stays as it was sent.
+// A position for a table: fields by name with digits grouped, without nulls, as many as fit.
 export function positioned(text) {
-  const found = /^\{"([^"\\]+)":\s*(-?\d+)\}$/.exec(text ?? "");
-  if (found) return `${found[1]} ${grouped(found[2])}`;
-  return text === null ? null : grouped(text);
+  if (text === null || text === undefined) return null;
+  const found = fieldsOf(text);
+  if (found === null) return shortened(grouped(text));
+  const known = Object.entries(found.fields).filter(([, value]) => value !== null);
+  if (!known.length) return shortened(text);
+  let shown = shortened(field(known[0]));
+  let count = 1;
+  while (count < known.length && `${shown}, ${field(known[count])}`.length <= POSITION_CHARS_MAX) shown += `, ${field(known[count++])}`;
+  if (found.cut) return `${shown}, …`;
+  return count < known.length ? `${shown}, ${known.length - count} more` : shown;
+}
+
+// One field of a position, whole.
+export function field([name, value]) {
+  if (typeof value === "number" ? Number.isInteger(value) : typeof value === "string") return `${name} ${amount(value)}`;
+  return `${name} ${JSON.stringify(value)}`;
+}
+
+// The fields of a JSON object; those before the end where the daemon cut it off.
+function fieldsOf(text) {
+  const cut = text.endsWith("…");
+  for (let end = text.length; end > 0; end = text.lastIndexOf(",", end - 1)) {
+    try {
+      const fields = parsed(end === text.length ? text : `${text.slice(0, end)}}`);
+      return fields !== null && typeof fields === "object" && !Array.isArray(fields) ? { fields, cut } : null;
+    } catch {
+      if (!cut) return null;
+    }
+  }
+  return null;
+}
+
+function shortened(text) {
+  return text.length <= POSITION_CHARS_MAX ? text : `${text.slice(0, POSITION_CHARS_MAX)}…`;
 }
 
 // For sorting and drawing only; null if it is not known.
