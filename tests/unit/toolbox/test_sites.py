@@ -42,7 +42,7 @@ def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
     found = cleared(SYNCS, "id-1", Listed("lab", "east", ()))
     assert found.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
     assert found.problems == ()
-    assert "nobody else" in found.notes[1]
+    assert "no other entry" in found.notes[1]
 
 
 def test_one_that_somebody_uses_who_runs_is_not():

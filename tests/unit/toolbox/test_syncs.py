@@ -102,6 +102,6 @@ def test_a_site_that_cannot_be_looked_into_may_use_it():
 
 
 def test_it_is_said_whether_anybody_else_is_concerned():
-    assert "nobody else" in said(SYNCS, ())[1]
+    assert "no other entry" in said(SYNCS, ())[1]
     listed = Listed("lab", "east", (connector("again", mirror=mirror()),))
     assert "lab/again writes it" in said(SYNCS, users(SYNCS, [listed], ADDRESSES, besides=ME))[1]

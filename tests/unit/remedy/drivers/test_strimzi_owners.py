@@ -55,7 +55,7 @@ OURS = json.dumps({"connector": "c", "was": {"asked": "list"}})
         ({"argocd.argoproj.io/instance": "a"}, {}, "owned by Argo CD"),
         ({}, {"strimzi.io/pause-reconciliation": "true"}, "pause-reconciliation"),
         ({}, {HELD: HOLDS_ANOTHER}, "another of its connectors"),
-        ({}, {OFFSETS: "reset"}, "just now: reset"),
+        ({}, {OFFSETS: "reset"}, "of the operator: reset"),
         ({}, {OFFSETS: "list", HELD: OURS}, ""),
     ],
 )
