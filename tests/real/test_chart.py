@@ -135,7 +135,7 @@ def test_the_notes_name_only_what_is_there(kube: Kubernetes, variant: Path):
     scraped = any(values.get(f"{kind}Monitor", {}).get("enabled") for kind in ("service", "pod"))
     assert ("Nothing scrapes it yet" in installed.notes) is not scraped
     kept = values.get("persistence", {}).get("enabled", False)
-    assert ("in an emptyDir, and are lost" in installed.notes) is not kept
+    assert ("Its counters and verdicts are in an emptyDir" in installed.notes) is not kept
     assert not installed.uninstall().failed
 
 
