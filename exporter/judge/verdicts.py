@@ -31,10 +31,10 @@ WORST_FIRST: Final = (
     Verdict.REWOUND,
     Verdict.SLOW,
     Verdict.OK,
-    Verdict.IDLE,
     Verdict.PAUSED,
     Verdict.STOPPED,
     Verdict.UNKNOWN,
+    Verdict.IDLE,  # "nothing waits" has to hold of every partition
 )
 STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
 

@@ -418,8 +418,11 @@ class World(HostileVerbs):
             logs.extend(Log() for _ in range(partitions - len(logs)))
 
     def do_create_topic(self, told: Any) -> None:
+        """Create topics; as Kafka does, refuse one that exists."""
         for name, more in told.items():
-            self._topic(name, more)
+            kafka, _, topic = name.partition("/")
+            if topic not in self.kafkas[kafka].data:
+                self._topic(name, more)
 
     # --- verbs: ourselves ------------------------------------------------------------------------
 

@@ -23,6 +23,9 @@ from tests.scenarios.mirrors import Mirror
 from tests.scenarios.world import World
 
 WINDOW_S: Final = 150.0  # the slowest input is stale after 50 s, and connectors flush every 60 s
+REST_WINDOW_S: Final = (
+    270.0  # offsets over REST: one poll a minute, stale after three, and the flush
+)
 FALSE_END_S: Final = 150.0
 LINGERS_S: Final = 400.0  # a finding of failures is over once a task has run for three intervals
 BELIEVED_S: Final = 1200.0  # how long syncs of a stranger may pass for ours
@@ -147,15 +150,19 @@ class Truth:
 
     def wrong_values(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Return every value of a snapshot that was not so within the window."""
-        recent = [at for at in self.moments if at.at >= snapshot.at - WINDOW_S]
+        recent = self._since(snapshot.at - WINDOW_S)
         if not snapshot.ready or not all(view.live for view in snapshot.inputs):
             self.blind_at = snapshot.at
         yield from self._wrong_states(snapshot, recent)
-        yield from self._wrong_positions(snapshot, recent)
-        yield from self._wrong_mirrors(snapshot, recent)
-        yield from self._wrong_sinks(snapshot, recent)
+        polled = self._since(snapshot.at - REST_WINDOW_S)
+        yield from self._wrong_positions(snapshot, recent, polled)
+        yield from self._wrong_mirrors(snapshot, recent, polled)
+        yield from self._wrong_sinks(snapshot, recent, polled)
         yield from self._wrong_verdicts(snapshot, recent)
         yield from self._wrong_findings(snapshot)
+
+    def _since(self, at: float) -> list[Moment]:
+        return [moment for moment in self.moments if moment.at >= at]
 
     def _wrong_states(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         if _changing(recent):
@@ -170,21 +177,27 @@ class Truth:
                 if task.state not in told | {"unknown", ""}:
                     yield Wrong("task state", f"{name} task {task.number} is {task.state}: {told}")
 
-    def _wrong_positions(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+    def _wrong_positions(
+        self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
+    ) -> Iterator[Wrong]:
         for view in snapshot.source_partitions:
             name = (view.connect_cluster, view.connector)
             source = self._source(name)
             if source is None or view.offset is None or not _same(view.identity, source.partition):
                 continue
-            known = {text for at in recent for text in at.offsets.get(name, ())}
+            moments = polled if view.from_rest else recent
+            known = {text for at in moments for text in at.offsets.get(name, ())}
             if _canonical(json.loads(view.offset.text)) not in known:
                 text = f"{name} is at {view.offset.text}, was at {sorted(known)[-3:]}"
                 yield Wrong("position", f"{text} (keys: {source.keys})")
 
-    def _wrong_mirrors(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+    def _wrong_mirrors(
+        self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
+    ) -> Iterator[Wrong]:
         for view in snapshot.mirror_partitions:
             place = (view.connect_cluster, view.connector, view.topic, view.partition)
-            spans = [at.mirrored[place] for at in recent if place in at.mirrored]
+            moments = polled if view.from_rest else recent
+            spans = [at.mirrored[place] for at in moments if place in at.mirrored]
             if not spans:
                 continue
             if view.committed is not None and view.committed + 1 not in {
@@ -205,10 +218,13 @@ class Truth:
         moved = self.moved_at.get(place, 0.0)
         return any(at.strangers for at in recent) and recent[-1].at - moved < BELIEVED_S
 
-    def _wrong_sinks(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+    def _wrong_sinks(
+        self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
+    ) -> Iterator[Wrong]:
         for view in snapshot.sink_partitions:
             place = (view.connect_cluster, view.connector, view.topic, view.partition)
-            spans = [at.sunk[place] for at in recent if place in at.sunk]
+            moments = polled if view.from_rest else recent
+            spans = [at.sunk[place] for at in moments if place in at.sunk]
             if not spans:
                 continue
             committed = {at.committed for at in spans}
