@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -41,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
     timing.register(config)
     if PROFILE == "proofs" and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of every later collection of garbage: 18,000 tests took 46 s of
+    processor time for that.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(
