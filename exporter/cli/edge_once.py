@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +12,13 @@ from typing import Final
 
 from exporter.cli.leaving import leave_threads
 from exporter.cli.reach import SILENT_S, Reach
-from exporter.cli.unread import CONNECT, ClusterName, Unread, unread, waits_on
+from exporter.cli.unread import CONNECT, KAFKA, ClusterName, Unread, unread, waits_on
 from exporter.config import Config
 from exporter.daemon import state_dir
 from exporter.daemon.edge import Edge
 from exporter.errors import TimedOut
 from exporter.serve.status import unread_inputs
+from exporter.state.marks import ConnectorKey
 from exporter.state.snapshot import Snapshot
 
 ANSWERS_S: Final = 0.05
@@ -30,10 +31,14 @@ STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so
 
 @dataclass(frozen=True, slots=True)
 class OwnLook:
-    """What could be read, and which clusters could not."""
+    """What could be read, and which clusters could not.
+
+    complete   whether all that was needed could be read
+    """
 
     snapshot: Snapshot
     unread: tuple[Unread, ...]
+    complete: bool
 
     @property
     def empty(self) -> bool:
@@ -48,16 +53,26 @@ class OwnLook:
 
 
 @contextmanager
-def caught_up(
-    config: Config, timeout_s: float, *, state_changes: bool = False
-) -> Iterator[Snapshot]:
-    """A complete snapshot, for what must not rest on a part; with `state_changes`, those of status
-    topics too, where these are found. Raises TimedOut naming what is missing.
+def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
+    """A complete snapshot, for what must not rest on a part. Raises TimedOut naming what is
+    missing.
     """
-    with _looked(config, timeout_s, wait_for_changes=state_changes) as look:
-        if not look.snapshot.ready:
+    with _looked(config, timeout_s) as look:
+        if not look.complete:
             raise look.failure()
         yield look.snapshot
+
+
+@contextmanager
+def caught_up_on(config: Config, timeout_s: float, key: ConnectorKey) -> Iterator[OwnLook]:
+    """A snapshot that is complete in what one connector depends on, with the changes of state that
+    its cluster's status topic has, where that is found. Other clusters may be unread. Raises
+    TimedOut naming what is missing.
+    """
+    with _looked(config, timeout_s, needed_by=key) as look:
+        if not look.complete:
+            raise look.failure()
+        yield look
 
 
 @contextmanager
@@ -71,7 +86,11 @@ def looked(config: Config, timeout_s: float) -> Iterator[OwnLook]:
 
 @contextmanager
 def _looked(
-    config: Config, timeout_s: float, *, partly: bool = False, wait_for_changes: bool = False
+    config: Config,
+    timeout_s: float,
+    *,
+    partly: bool = False,
+    needed_by: ConnectorKey | None = None,
 ) -> Iterator[OwnLook]:
     deadline = time.monotonic() + timeout_s
     reach = Reach(config)
@@ -81,13 +100,15 @@ def _looked(
     edge.start()
     try:
         _wait(edge, reach, config, deadline)
-        if edge.snapshot.ready:
+        complete = _is_complete(edge.snapshot, reach.silent(), config, needed_by)
+        if complete:
             edge.wait_for_ages(max(0.0, deadline - time.monotonic()))
-            if wait_for_changes:
-                _wait_until(edge, _has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
+            if needed_by is not None and _has_topics(config, needed_by[0]):
+                has_changes = partial(_has_changes, cluster=needed_by[0])
+                _wait_until(edge, has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
         snapshot = edge.snapshot
         silent = without if snapshot.ready else reach.silent()
-        yield OwnLook(snapshot, unread_of(snapshot, config, silent))
+        yield OwnLook(snapshot, unread_of(snapshot, config, silent), complete)
     finally:
         if edge.snapshot.ready and not without and not reach.silent():
             edge.stop()
@@ -164,9 +185,44 @@ def _progress(snapshot: Snapshot) -> Hashable:
     )
 
 
-def _has_changes(snapshot: Snapshot) -> bool:
-    told = {at.connect_cluster for at in snapshot.histories}
-    return {at.connect_cluster for at in snapshot.connectors} <= told
+def _is_complete(
+    snapshot: Snapshot,
+    silent: Collection[ClusterName],
+    config: Config,
+    needed_by: ConnectorKey | None,
+) -> bool:
+    """Return whether nothing is missing but of clusters that are silent and not needed."""
+    if snapshot.ready or needed_by is None or not snapshot.at:
+        return snapshot.ready
+    waiting = {waits_on(text, config) for text in snapshot.waiting_for}
+    return waiting <= {*silent} and waiting.isdisjoint(_needed(snapshot, config, needed_by))
+
+
+def _needed(snapshot: Snapshot, config: Config, key: ConnectorKey) -> set[ClusterName]:
+    """Return the clusters that a plan for a connector rests on: its Connect cluster, the Kafka
+    clusters of that one's topics, and those that the connector reads from and writes to.
+    """
+    cluster, _ = key
+    topology = snapshot.topology
+    kafka = {
+        *(at.kafka for at in config.connect if at.name == cluster),
+        *(at.at.kafka for at in topology.offsets_topics if at.connect_cluster == cluster),
+        *(at.kafka for at in topology.sinks if (at.connect_cluster, at.connector) == key),
+    }
+    for flow in topology.flows:
+        if (flow.connect_cluster, flow.connector) == key:
+            kafka |= {flow.upstream, flow.downstream}
+    named = {ClusterName(KAFKA, name) for name in kafka if name is not None}
+    return {ClusterName(CONNECT, cluster), *named}
+
+
+def _has_topics(config: Config, cluster: str) -> bool:
+    """Return whether topics of a Connect cluster, its status topic too, can be read at all."""
+    return any(at.name == cluster and at.kafka is not None for at in config.connect)
+
+
+def _has_changes(snapshot: Snapshot, *, cluster: str) -> bool:
+    return any(at.connect_cluster == cluster for at in snapshot.histories)
 
 
 def _wait_until(edge: Edge, holds: Callable[[Snapshot], bool], deadline: float) -> None:

@@ -7,19 +7,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from exporter.cli import carrying
+from exporter.cli import carrying, output
 from exporter.cli.access import Access
-from exporter.cli.edge_once import caught_up
+from exporter.cli.edge_once import caught_up_on
 from exporter.cli.logs import configure
 from exporter.clock import SystemClock
 from exporter.daemon.control import Wishes
 from exporter.errors import ConfigError
 from exporter.remedy.office import World
+from exporter.state.marks import ConnectorKey
 
 
 @contextmanager
-def world(access: Access, timeout_s: float) -> Iterator[World | None]:
-    """None where the daemon is asked. Raises ConfigError, and TimedOut naming what is missing."""
+def world(access: Access, timeout_s: float, key: ConnectorKey) -> Iterator[World | None]:
+    """What a plan for a connector is made with; None where the daemon is asked. Clusters that it
+    does not rest on and that do not answer are named on standard error. Raises ConfigError, and
+    TimedOut naming what is missing.
+    """
     if access.listener is not None:
         yield None
         return
@@ -28,7 +32,10 @@ def world(access: Access, timeout_s: float) -> Iterator[World | None]:
         raise ConfigError(("--config: a plan is made of what it names",))
     carrying.journal_folder(access.folder)
     configure("error", "console")
-    with caught_up(loaded, timeout_s, state_changes=True) as snapshot:
+    with caught_up_on(loaded, timeout_s, key) as look:
+        snapshot = look.snapshot
+        for at in look.unread:
+            output.error(at.text)
         wishes = Wishes(loaded, lambda: snapshot, access.folder, SystemClock())
         known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
         yield World(plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known)

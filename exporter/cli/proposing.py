@@ -58,7 +58,8 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: Outp
     asked = _asked(access, wanted)
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
-    with world(access, wanted.timeout_s) as made, at_desk(access, made) as at:
+    key = (asked.connect_cluster, asked.connector)
+    with world(access, wanted.timeout_s, key) as made, at_desk(access, made) as at:
         if not asked.connect_cluster:
             clusters = {cluster for cluster, _ in at.desk.inventory()}
             asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))

@@ -21,12 +21,14 @@ from exporter.cli import cli
 from exporter.errors import ConfigError, TimedOut, Unreachable
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputId
+from exporter.model.topology import MirrorFlow
 from exporter.serve.families import Reload
 from exporter.serve.http import Pulse, ReadServer
 from exporter.state.snapshot import ConnectorView, InputView, Snapshot
 from lab.ports import free_port
 from tests.changed import replace
 from tests.fakes.connect import Made, serving
+from tests.unit.remedy.offices import Bureau
 from tests.unit.serve.test_findings import FOUND, JUDGED, SNAPSHOT
 from tests.unit.state.worlds import FILE, files
 
@@ -258,6 +260,51 @@ def test_a_frozen_cluster_stops_a_plan_at_once_and_is_named(tmp_path, frozen):
     loaded = load(config(tmp_path, free_port(), west=frozen), {})
     with pytest.raises(TimedOut, match="Kafka cluster west"), caught_up(loaded, 60.0):
         pass
+
+
+STOP = ("plan", "create", "stop", "--because", "poison", "--connector", "files")
+
+
+@pytest.mark.parametrize("cluster", ["lab", "far"])
+def test_a_plan_needs_an_answer_of_the_clusters_of_its_connector_alone(tmp_path, frozen, cluster):
+    Bureau(tmp_path / "state")
+    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+        near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
+        where = config(tmp_path, free_port(), near=near.url, west=frozen)
+        where.write_text(f"{where.read_text()}state_dir: {tmp_path / 'state'}\n")
+        done = process(*STOP, "--connect", cluster, "-c", str(where))
+    assert "not read: Kafka cluster west" in done.stderr
+    if cluster == "lab":
+        assert done.returncode == 0, done.stderr
+        assert "PUT /connectors/files/stop" in done.stdout
+    else:
+        assert done.returncode == 7, done.stdout
+
+
+def waiting_for_west(*flows: MirrorFlow) -> Snapshot:
+    """A look that waits for the log ends of west alone."""
+    waiting = f"{LOG_ENDS} west: waiting for the log ends"
+    return replace(
+        SNAPSHOT,
+        ready=False,
+        waiting_for=(waiting,),
+        topology=replace(SNAPSHOT.topology, flows=flows, sinks=()),
+    )
+
+
+@pytest.mark.parametrize(("connector", "complete"), [("mm2", False), ("files", True)])
+def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, connector, complete):
+    from exporter.cli import edge_once
+    from exporter.cli.unread import KAFKA, ClusterName
+    from exporter.config import load
+
+    loaded = load(config(tmp_path, free_port()), {})
+    flow = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
+    look = waiting_for_west(flow)
+    silent = {ClusterName(KAFKA, "west"): "no answer"}
+    assert edge_once._is_complete(look, silent, loaded, ("lab", connector)) is complete
+    assert not edge_once._is_complete(look, {}, loaded, ("lab", connector))
+    assert not edge_once._is_complete(look, silent, loaded, None)
 
 
 def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):

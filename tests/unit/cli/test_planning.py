@@ -12,6 +12,8 @@ from exporter.cli.remote.listener import Listener
 from exporter.errors import ConfigError, TimedOut
 from tests.unit.remedy.offices import Bureau
 
+KEY = ("lab", "files")
+
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
@@ -25,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_elsewhere_the_daemon_makes_the_plan(config):
-    with planning.world(Access(listener=Listener("http://127.0.0.1:1")), 1.0) as made:
+    with planning.world(Access(listener=Listener("http://127.0.0.1:1")), 1.0, KEY) as made:
         assert made is None
 
 
@@ -33,7 +35,7 @@ def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
     Bureau(tmp_path / "state")
     with (
         pytest.raises(ConfigError, match="--config"),
-        planning.world(Access(state_dir=tmp_path / "state"), 1.0),
+        planning.world(Access(state_dir=tmp_path / "state"), 1.0, KEY),
     ):
         pass
 
@@ -41,7 +43,7 @@ def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
 def test_where_no_daemon_has_ever_run_no_plan_is_made_and_no_journal(config, tmp_path):
     with (
         pytest.raises(ConfigError, match="no daemon has run there"),
-        planning.world(Access(config_path=config), 1.0),
+        planning.world(Access(config_path=config), 1.0, KEY),
     ):
         pass
     assert not (tmp_path / "state").exists()
@@ -49,5 +51,5 @@ def test_where_no_daemon_has_ever_run_no_plan_is_made_and_no_journal(config, tmp
 
 def test_what_cannot_be_looked_at_is_not_planned_for(config, tmp_path):
     Bureau(tmp_path / "state")
-    with pytest.raises(TimedOut), planning.world(Access(config_path=config), 0.1):
+    with pytest.raises(TimedOut), planning.world(Access(config_path=config), 0.1, KEY):
         pass

@@ -34,7 +34,7 @@ def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bureau:
     made = Bureau(tmp_path / "state")
     configure(tmp_path)
     world = World(made.planner, made.woken.append, frozenset)
-    monkeypatch.setattr(proposing, "world", lambda _access, _timeout_s: nullcontext(world))
+    monkeypatch.setattr(proposing, "world", lambda *_: nullcontext(world))
     return made
 
 
@@ -143,7 +143,7 @@ def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, 
     bureau.planner.says = NotFound()
     known = frozenset(known)
     world = World(bureau.planner, bureau.woken.append, lambda: known)
-    monkeypatch.setattr(proposing, "world", lambda _access, _timeout_s: nullcontext(world))
+    monkeypatch.setattr(proposing, "world", lambda *_: nullcontext(world))
     with pytest.raises(ConfigError, match=re.escape(f"({said})")):
         typed(*SKIP, bureau=bureau)
 
