@@ -205,9 +205,13 @@ def test_an_open_row_and_the_focus_stay_while_the_page_is_renewed(page, site):
 
 
 @pytest.mark.parametrize("width", [360, 820], ids=["phone", "tablet"])
-def test_the_page_never_scrolls_sideways(page, site, width):
-    site.now = worlds.hostile()
+@pytest.mark.parametrize("world", [worlds.hostile, worlds.fleet], ids=["hostile", "fleet"])
+def test_the_page_never_scrolls_sideways(page, site, width, world):
+    site.now = world()
+    site.boards_url = "https://grafana.example.com"
     opened(page, site, width=width, height=844)
+    page.run(f"{UNFOLD} ?? 0")
+    page.run("document.querySelectorAll('.fold button').forEach((fold) => fold.click())")
     page.run("document.querySelector('#connectors tr[data-key] button').click()")
     page.until("document.querySelector('.detail table')")
     wide = page.run("[document.documentElement.scrollWidth, innerWidth]")
