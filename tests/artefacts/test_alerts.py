@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 import yaml
 
 from dashboards import thresholds
-from exporter.model.findings import FindingName, Verdict
+from exporter.judge.advice import RUNBOOKS, next_command
+from exporter.model.findings import Finding, FindingName, Severity, Verdict
 from exporter.state import lint
+from tools.alertmanager import render
 from tools.promtool import check_rules, run_rule_tests
 
 from .promql import (
@@ -47,11 +50,37 @@ def alerts(*paths: Path) -> dict[str, dict[str, Any]]:
 
 ALERT_RULES = alerts(*RULE_FILES)
 OPTIONAL_ALERTS = alerts(*OPTIONAL_FILES)
+EVERY_ALERT = ALERT_RULES | OPTIONAL_ALERTS
 RECORDED = {
     rule["record"]: rule["expr"] for rule in rules(*RULE_FILES, *OPTIONAL_FILES) if "record" in rule
 }
 THRESHOLDS = {rule["record"]: rule["expr"] for rule in rules(ALERTS / "thresholds.rules.yaml")}
 FIRES, QUIET = True, False
+FIRED = [  # what the promtool tests have each alert fire with
+    pytest.param(case["alertname"], alert, id=f"{path.stem}-{case['alertname']}-{number}")
+    for path in TEST_FILES
+    for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+    for case in test.get("alert_rule_test", ())
+    for number, alert in enumerate(case["exp_alerts"])
+]
+# Labels that say what an alert is of. Where it has none of them, its job does.
+SUBJECT = {
+    "connector",
+    "connect_cluster",
+    "source",
+    "target",
+    "topic",
+    "group",
+    "kafka",
+    "table",
+    "listener",
+}
+EMPTY_NAME = re.compile(r"<no value>|\(\W*\)|  | [:,.)/]|/[ :.,]|(?<!\w)->|->(?!\w)|^\W|''")
+# Commands for what is no finding of the daemon: a connector without tasks, a daemon that is down.
+OF_NO_FINDING = {
+    ("ConnectorOrTaskFailed", "offsetwatch explain hollow --connect lab"),
+    ("OffsetwatchBlind", "offsetwatch healthcheck"),
+}
 
 every_alert = pytest.mark.parametrize("name", sorted(ALERT_RULES))
 every_test_file = pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.stem)
@@ -63,6 +92,44 @@ def seconds(duration: str) -> int:
 
 def windows(rule: dict[str, Any]) -> list[int]:
     return [seconds(window) for window in re.findall(r"\[(\w+)\]", rule["expr"])]
+
+
+def sentence(name: str) -> str:
+    """Return the summary of an alert as a template, without the subject that it begins with."""
+    return str(EVERY_ALERT[name]["annotations"]["summary"].partition(": ")[2])
+
+
+def actions(text: str) -> list[str]:
+    """Return what a template has between braces."""
+    return re.findall(r"\{\{-? *(.*?) *-?\}\}", text)
+
+
+def begins_branch(action: str) -> bool:
+    return action.startswith(("if ", "with ", "else if "))
+
+
+def always_used(text: str) -> set[str]:
+    """Return the labels that a template uses whatever the alert is, outside of `if` and `with`."""
+    depth, used = 0, set[str]()
+    for action in actions(text):
+        if depth == 0 and not begins_branch(action):
+            used.update(re.findall(r"\$labels\.(\w+)", action))
+        depth += action.startswith(("if ", "with "))
+        depth -= action == "end"
+    return used
+
+
+def found_by(name: FindingName, labels: dict[str, str]) -> Finding:
+    """Return a finding of the connector or cluster that labels name."""
+    return Finding(
+        name=name,
+        severity=Severity.WARNING,
+        connect_cluster=labels.get("connect_cluster", ""),
+        connector=labels.get("connector"),
+        subject="",
+        summary="",
+        since=0.0,
+    )
 
 
 def cases() -> set[tuple[str, bool]]:
@@ -120,13 +187,78 @@ def test_an_alert_has_a_severity_and_no_label_that_changes_while_it_fires(name):
     assert not any("{{" in text for text in labels.values())
 
 
-@every_alert
-def test_the_summary_is_one_sentence_that_is_the_same_for_all_that_group_together(name):
-    summary = ALERT_RULES[name]["annotations"]["summary"]
-    assert summary[0].isupper()
-    assert summary.endswith(".")
-    assert "{{" not in summary
-    assert ". " not in summary
+@pytest.mark.parametrize("name", sorted(EVERY_ALERT))
+def test_an_alert_says_what_is_wrong_what_to_run_and_where_to_read(name):
+    annotations = EVERY_ALERT[name]["annotations"]
+    assert annotations.keys() == {"summary", "description", "next", "runbook_url"}
+    assert annotations["summary"].endswith(".")
+    for branch in re.split(r"\{\{-? *(?:else|end)", sentence(name)):
+        assert ". " not in branch
+    # A number would change the text at each evaluation. It may decide between two texts.
+    for text in (annotations["summary"], annotations["next"]):
+        assert not re.search(r"\$value", re.sub(r"\{\{-? if gt \$value 0\.0 -?\}\}", "", text))
+
+
+@pytest.mark.parametrize(("name", "alert"), FIRED)
+def test_the_summary_of_what_fires_begins_with_its_subject(name, alert):
+    labels = alert["exp_labels"]
+    subject, _, wrong = alert["exp_annotations"]["summary"].partition(": ")
+    parts = SUBJECT & labels.keys() or {"job"} & labels.keys()
+    for label in parts:
+        assert re.search(rf"(?<!\w){re.escape(labels[label])}(?!\w)", subject), label
+    assert parts or subject == "offsetwatch"  # nothing is scraped
+    assert wrong
+
+
+@pytest.mark.parametrize(("name", "alert"), FIRED)
+def test_what_fires_has_every_label_that_its_texts_use(name, alert):
+    for text in EVERY_ALERT[name]["annotations"].values():
+        assert always_used(text) <= alert["exp_labels"].keys()
+    for text in alert["exp_annotations"].values():
+        assert not EMPTY_NAME.search(text), text
+
+
+@pytest.mark.parametrize(("name", "alert"), FIRED)
+def test_the_command_is_the_one_that_the_daemon_gives_for_the_finding(name, alert):
+    labels, command = alert["exp_labels"], alert["exp_annotations"]["next"]
+    given = {
+        next_command(found_by(finding, labels), has_rest=True)
+        for finding, page in RUNBOOKS.items()
+        if page == name and labels.get("finding", finding.value) == finding.value
+    }
+    assert command in given or not given or (name, command) in OF_NO_FINDING
+
+
+def test_commands_quote_names_as_the_daemon_does(tmp_path):
+    labels = {"connector": "it's $(reboot), \\ and more", "connect_cluster": "a lab"}
+    data, no_templates = tmp_path / "data.json", tmp_path / "none.tmpl"
+    data.write_text(json.dumps({"commonLabels": labels}))
+    no_templates.touch()
+    commands = {
+        name: render(f"{{{{ $labels := .CommonLabels }}}}{text}", data, no_templates)
+        for name, text in {
+            "explain": ALERT_RULES["ConnectorSilent"]["annotations"]["next"],
+            "list": ALERT_RULES["SourceOffsetsSuspect"]["annotations"]["next"],
+            "restart": "{{ $value := 1.0 }}"
+            + ALERT_RULES["ConnectorOrTaskFailed"]["annotations"]["next"],
+        }.items()
+    }
+    assert commands == {
+        "explain": next_command(found_by(FindingName.CONNECTOR_SILENT, labels), has_rest=True),
+        "list": next_command(found_by(FindingName.HALF_RESET, labels), has_rest=True),
+        "restart": next_command(found_by(FindingName.TASK_FAILED, labels), has_rest=True),
+    }
+
+
+def test_every_command_quotes_the_names_in_it():
+    def definitions(name: str) -> set[str]:
+        found = actions(EVERY_ALERT[name]["annotations"]["next"])
+        return {action for action in found if "$labels" in action and not begins_branch(action)}
+
+    quoting = definitions("ConnectorSilent") | definitions("SourceOffsetsSuspect")
+    assert all(":=" in action for action in quoting)
+    for name in EVERY_ALERT:
+        assert definitions(name) <= quoting, name
 
 
 @every_alert
@@ -336,7 +468,10 @@ def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
 def test_the_readme_has_every_alert_with_its_severity_and_its_summary():
     text = (ALERTS / "README.md").read_text(encoding="utf-8")
     for name, rule in ALERT_RULES.items():
-        said = rule["annotations"]["summary"]
+        said = re.sub(
+            r"\{\{ if .*? \}\}(.*?) \{\{- else \}\}.*?\{\{- end \}\}", r"\1", sentence(name)
+        )
+        said = said[0].upper() + said[1:]
         if "offsetwatch_findings" in rule["expr"]:
             said += " *finding*"
         assert f"| [{name}](runbooks/{name}.md) | {rule['labels']['severity']} | {said} |" in text

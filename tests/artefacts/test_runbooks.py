@@ -11,9 +11,7 @@ import pytest
 from exporter.cli import cli
 
 from .promql import known_metrics
-from .test_alerts import ALERT_RULES, ALERTS, OPTIONAL_ALERTS, RECORDED
-
-EVERY_ALERT = ALERT_RULES | OPTIONAL_ALERTS
+from .test_alerts import ALERTS, EVERY_ALERT, FIRED, RECORDED
 
 RUNBOOKS = {path.stem: path.read_text(encoding="utf-8") for path in ALERTS.glob("runbooks/*.md")}
 HEADINGS = ["Meaning", "First look", "Decide", "Fix", "After"]
@@ -67,6 +65,11 @@ def test_the_first_look_and_what_comes_after_have_a_command_to_type(name):
 def test_the_commands_exist_with_these_options(name):
     for command in commands(RUNBOOKS[name]):
         parse(command)
+
+
+@pytest.mark.parametrize(("name", "alert"), FIRED)
+def test_the_command_of_an_alert_exists_with_these_options(name, alert):
+    parse(alert["exp_annotations"]["next"])
 
 
 @every_runbook
