@@ -68,8 +68,9 @@ def test_the_commands_exist_with_these_options(name):
 
 
 @pytest.mark.parametrize(("name", "alert"), FIRED)
-def test_the_command_of_an_alert_exists_with_these_options(name, alert):
-    parse(alert["exp_annotations"]["next"])
+def test_the_command_of_an_alert_exists_and_its_runbook_has_it(name, alert):
+    command = parse(alert["exp_annotations"]["next"]).command
+    assert command in {parse(known).command for known in commands(RUNBOOKS[name])}
 
 
 @every_runbook
