@@ -23,6 +23,7 @@ connect:
   - {{name: lab, kafka: east, url: "http://127.0.0.1:{free_port()}"}}
   - {{name: mm2, kafka: east, offsets_topic: mm2-offsets.west.internal}}
 history: {{path: "{tmp_path}/a/b"}}
+listen: "127.0.0.1:{free_port()}"
 """
     )
     return path
@@ -59,6 +60,7 @@ kafka:
 connect:
   - {{name: lab, kafka: east, url: "http://127.0.0.1:{free_port()}"}}
 history: {{path: "{tmp_path}/a/b"}}
+listen: "127.0.0.1:{free_port()}"
 """
     )
     return path

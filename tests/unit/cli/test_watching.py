@@ -151,6 +151,15 @@ def test_verbs_are_drawn_again_until_ctrl_c_and_end_with_0(tmp_path, daemon, mon
     assert again.stdout.count(heading) == 2 * once.stdout.count(heading) > 0
 
 
+@pytest.fixture
+def _ctrl_c():
+    """Let processes take Ctrl-C: a shell that starts tests in the background has all ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
 def test_a_process_ends_with_0_at_ctrl_c(tmp_path, daemon):
     words = ("status", "--watch", "--interval", "500ms", "-c", str(config(tmp_path, daemon[0])))
     with subprocess.Popen(
@@ -166,9 +175,12 @@ def test_a_process_ends_with_0_at_ctrl_c(tmp_path, daemon):
             if drawn == 2:
                 process.send_signal(signal.SIGINT)
                 break
-        process.stdout.read()
-        assert process.wait(60) == 0
-        assert "Traceback" not in process.stderr.read()
+        try:
+            _, complaints = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 0
+        assert "Traceback" not in complaints
 
 
 def test_an_interval_goes_with_watch(tmp_path, daemon):
