@@ -23,6 +23,10 @@ CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
 READ_VARIABLE: Final = "OFFSETWATCH_URL"
 _JSON: Final = "offsetwatch.json"
 CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
+_NO_CONFIG: Final = f"name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}"
+_NO_DAEMON: Final = (
+    f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_VARIABLE}"
+)
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
@@ -38,11 +42,7 @@ def _default_config() -> Path | None:
 
 def _required(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
     if value is None:
-        raise click.MissingParameter(
-            f"name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}",
-            context,
-            parameter,
-        )
+        raise click.MissingParameter(_NO_CONFIG, context, parameter)
     return value
 
 
@@ -82,7 +82,7 @@ def _url_or_config(
 ) -> Path | None:
     """What is typed is processed first: an address that was typed does without."""
     if value is None and not (is_typed(context, "url") or os.environ.get(READ_VARIABLE)):
-        return _required(context, parameter, value)
+        raise click.MissingParameter(_NO_DAEMON, context, parameter)
     return value
 
 

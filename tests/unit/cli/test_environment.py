@@ -50,10 +50,11 @@ def test_the_configuration_is_found(config, monkeypatch, how):
 
 
 def test_without_any_the_three_ways_are_named(tmp_path, monkeypatch):
+    default = str(options.CONFIG_DEFAULT)
     monkeypatch.setattr(options, "CONFIG_DEFAULT", tmp_path / "none")
     done = CliRunner().invoke(cli, ["check"])
     assert done.exit_code == 2
-    for way in ("-c", "OFFSETWATCH_CONFIG", str(tmp_path / "none")):
+    for way in ("-c", "OFFSETWATCH_CONFIG", default):
         assert way in done.output
 
 

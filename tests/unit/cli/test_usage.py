@@ -24,6 +24,11 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
         (("offsets", "import", "--nope"), "--offsets", "No such option"),
         (("status", "--timeout", "5x"), "--timeout", '"5x" is not a duration: write 30s'),
         (("connectors", "restart"), "--only-failed", "Missing argument 'NAME'"),
+        (
+            ("explain", "orders"),
+            "--url",
+            "another host: --url http://host:9640, or OFFSETWATCH_URL",
+        ),
         (("nope",), "doctor", "No such command 'nope'"),
     ],
 )
