@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGHUP, SIGTERM
 
+import click
+
 from exporter.cli import output
 from exporter.cli.offsets import print_changes
 from exporter.clock import Clock, SteadyClock, SystemClock
@@ -33,10 +35,7 @@ from exporter.remedy.views.words import COMMAND, doing
 from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
-_NEVER_RAN = (
-    "no daemon has run there. --config or --state-dir names the folder of one on this host, "
-    "--url a daemon elsewhere"
-)
+_NEVER_RAN = "no daemon has run there. --config or --state-dir names the folder of one on this host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +70,24 @@ def used_folder(folder: Path) -> Path:
     try:
         used = any(folder.iterdir())
     except OSError as exc:
-        raise ConfigError((f"state_dir {folder}: {exc.strerror}: {_NEVER_RAN}",)) from exc
+        raise ConfigError((f"state_dir {folder}: {exc.strerror}: {_never_ran()}",)) from exc
     if not used:
-        raise ConfigError((f"state_dir {folder}: it is empty: {_NEVER_RAN}",))
+        raise ConfigError((f"state_dir {folder}: it is empty: {_never_ran()}",))
     return folder
+
+
+def _never_ran() -> str:
+    """Say how a daemon is named, by the options that the command has."""
+    context = click.get_current_context(silent=True)
+    if context is not None and any(at.name == "url" for at in context.command.params):
+        return f"{_NEVER_RAN}, --url a daemon elsewhere"
+    return f"{_NEVER_RAN}: type this command on the daemon's host"
 
 
 def journal_folder(folder: Path) -> Path:
     """Return the folder itself. Raises ConfigError where it has no journal."""
     if not (used_folder(folder) / NAME).exists():
-        raise ConfigError((f"state_dir {folder}: there is no journal in it: {_NEVER_RAN}",))
+        raise ConfigError((f"state_dir {folder}: there is no journal in it: {_never_ran()}",))
     return folder
 
 

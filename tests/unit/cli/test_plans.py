@@ -89,6 +89,13 @@ def test_a_folder_in_which_no_daemon_ran_is_no_empty_list(tmp_path, verb, there)
     assert sorted(tmp_path.rglob("*")) == found
 
 
+@pytest.mark.parametrize("verb", _FOLDER_VERBS)
+def test_a_folder_in_which_no_daemon_ran_names_only_options_that_there_are(tmp_path, verb):
+    done = CliRunner().invoke(cli, [*verb, "--state-dir", str(tmp_path)])
+    named = "--url" in str(done.exception)
+    assert named == ("--url" in CliRunner().invoke(cli, [*verb, "--help"]).stdout)
+
+
 def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):
     done = typed("plan", "show", "p1", bench=parked)
     assert '{"file":"c"} -> {"position":5}' in done.stdout
