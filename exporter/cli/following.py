@@ -12,7 +12,9 @@ from typing import Final
 from exporter.cli import output
 from exporter.cli.access import At
 from exporter.cli.showing import to_do
+from exporter.config.durations import format_duration
 from exporter.daemon import state_dir
+from exporter.remedy.guards.ourselves import APPROVED_TTL_S
 from exporter.remedy.guards.table import AUTOMATIC
 from exporter.remedy.model.desk import PlanRow, PlanState, PlanTold
 from exporter.remedy.model.records import Cause, Ending
@@ -64,7 +66,8 @@ def _lines(told: PlanTold) -> list[str]:
     ]
     if told.row.state is PlanState.APPROVED:
         found += [
-            f"not begun yet: {at.guard}: {at.said}"
+            f"not begun yet: {at.guard}: {at.said}; it begins by itself if this passes within "
+            f"{format_duration(APPROVED_TTL_S)} of the approval, which expires then"
             for at in told.guards
             if at.answer != "pass" and at.guard not in AUTOMATIC
         ]

@@ -287,6 +287,7 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
     assert Daemon(bureau, refuse, nothing, lapse).approved() == 3
     said = capsys.readouterr().err
     assert said.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
+    assert "it begins by itself if this passes within 10m of the approval" in said
     assert "lapsed: storm: still" in said
 
 
