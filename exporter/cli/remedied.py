@@ -25,6 +25,7 @@ from exporter.remedy.model.records import IncidentSeen
 from exporter.remedy.model.records import Refused as Held
 from exporter.remedy.office import effective
 from exporter.remedy.views import telling
+from exporter.remedy.views.words import COMMAND
 
 _LIVE = OPEN | {PlanState.PROPOSED, PlanState.APPROVED}
 
@@ -136,7 +137,10 @@ def print_remedied(found: Remedied | None) -> None:
     facts += [(f"breaker of {at.scope}", _breaker(at)) for at in found.breakers]
     facts += [(f"{at.what} since", _incident(at)) for at in found.incidents]
     facts += [
-        (f"plan {row.state.value}", f"{row.plan_id}: {row.verb or row.action}")
+        (
+            f"plan {row.state.value}",
+            f"{row.plan_id}: {row.verb or row.action}: {COMMAND} plan show {row.plan_id}",
+        )
         for row in found.plans
     ]
     if not found.incidents:

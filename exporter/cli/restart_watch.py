@@ -10,6 +10,7 @@ from exporter.cli import output
 from exporter.clock import Clock
 from exporter.model.conditions import shown_state, worst_state
 from exporter.model.connectors import Connector
+from exporter.remedy.views.words import COMMAND
 
 POLL_S: Final = 1.0
 OK, FINDINGS = 0, 1
@@ -34,4 +35,6 @@ def watch_tasks(
         pause(min(POLL_S, seconds - passed))
     tasks = ", ".join(f"{task.number} {shown_state(task.state)}" for task in seen.tasks) or "none"
     output.error(f"watched for {passed:.0f} s: {shown_state(state)}, tasks: {tasks}")
+    if state == "failed":
+        output.error(f"its error, and what remediation would do: {COMMAND} explain {seen.name}")
     return OK if state in _WELL else FINDINGS

@@ -140,7 +140,7 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
     assert [row.plan_id for row in found.plans] == ["p2"]
     print_remedied(found)
     shown = capsys.readouterr().out
-    for part in ("observe: reports", "by ada", "open since", "did not help", "plan proposed"):
+    for part in ("observe: reports", "by ada", "open since", "did not help", "plan show p2"):
         assert part in shown
     text = msgspec.json.decode(msgspec.json.encode(as_document(found)))
     assert text["pause"]["until"] == NOW + 60.0

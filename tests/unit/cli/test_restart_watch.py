@@ -43,8 +43,14 @@ class Worker:
 def test_what_is_seen_in_the_time_is_the_exit_code(capsys, states, code, said, reads):
     worker = Worker(*states)
     assert worker.watched(10.0) == code
-    assert capsys.readouterr().err.strip() == said
+    assert capsys.readouterr().err.splitlines()[0] == said
     assert worker.reads == reads
+
+
+@pytest.mark.parametrize("states", [("running", "failed"), ("running",), ("restarting",)])
+def test_a_task_that_fails_again_names_the_command_that_shows_why(capsys, states):
+    Worker(*states).watched(10.0)
+    assert ("offsetwatch explain c" in capsys.readouterr().err) == ("failed" in states)
 
 
 def test_a_paused_connector_stays_paused(capsys):
