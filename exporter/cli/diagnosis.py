@@ -25,7 +25,7 @@ from exporter.errors import (
     Unreachable,
 )
 from exporter.model.connectors import Connector
-from exporter.model.topology import TopicFacts, TopicRole
+from exporter.model.topology import TopicFacts, TopicRole, Topology
 from exporter.state.lint import (
     LOW_REPLICATION,
     NOT_COMPACTED,
@@ -404,4 +404,21 @@ def linted(
             "internal topics",
             "unknown",
             "no config and status topics were found beside the offsets topic: not checked",
+        )
+
+
+def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
+    """Warn of a Connect cluster whose status topic cannot be found: its name is derived from that
+    of the offsets topic, which sinks alone do not lead to. A task that fails between two polls is
+    then not counted.
+    """
+    found = {at.connect_cluster for at in topology.statuses}
+    found |= {at.connect_cluster for at in topology.offsets_topics if at.connector is None}
+    if connect_cluster not in found:
+        yield Line(
+            f"connect {connect_cluster}",
+            "status topic",
+            "warn",
+            "not known: a task that is restarted and fails again between two polls is not counted",
+            "name it in connect[].status_topic",
         )

@@ -325,6 +325,10 @@ class Doctor:
             if cluster is None or topic.at.topic not in cluster.topics:
                 continue  # what is wrong with it is told with its Kafka cluster
             yield Line(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
+        for connect in self._config.connect:
+            listed = self._listed.get(connect.name, ())
+            if listed and connect.kafka is not None:
+                yield from diagnosis.status_topic(connect.name, snapshot.topology)
         for text in snapshot.waiting_for:
             yield Line("catch-up", "inputs", "fail", text, _WAITING)
         waiting = " ".join(snapshot.waiting_for)

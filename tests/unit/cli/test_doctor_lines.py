@@ -6,7 +6,14 @@ from exporter.cli.doctor import exit_code, worst
 from exporter.clients.kafka_facts import TopicShape
 from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
 from exporter.model.connectors import Connector
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
+from exporter.model.topology import (
+    KafkaTopic,
+    OffsetsTopic,
+    StatusTopic,
+    TopicFacts,
+    TopicRole,
+    Topology,
+)
 from exporter.state.lint import lint
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source
@@ -221,3 +228,23 @@ def test_sound_topics_are_named():
 def test_config_and_status_topics_that_nobody_found_were_not_looked_at():
     lines = list(diagnosis.linted("kafka east", (FACTS,), ()))
     assert told(*lines) == [("internal topics", "ok"), ("internal topics", "unknown")]
+
+
+HOME = OffsetsTopic("lab", KafkaTopic("east", "connect-offsets"))
+STATUS = StatusTopic("lab", KafkaTopic("east", "connect-status"))
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (Topology((), ()), [("status topic", "warn")]),
+        (Topology((replace(HOME, connector="orders"),), ()), [("status topic", "warn")]),
+        (Topology((replace(HOME, connect_cluster="other"),), ()), [("status topic", "warn")]),
+        (Topology((HOME,), ()), []),
+        (Topology((), (), statuses=(STATUS,)), []),
+    ],
+)
+def test_a_status_topic_that_nothing_leads_to_is_to_be_named(topology, expected):
+    lines = list(diagnosis.status_topic("lab", topology))
+    assert told(*lines) == expected
+    assert all("connect[].status_topic" in (line.advice or "") for line in lines)
