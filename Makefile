@@ -57,8 +57,8 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
-# Two lanes on two cores: one group of JVMs at a time, and beside it what computes. What needs neither
-# comes last in the lane that ends first. The table at the end says what each part took.
+# Two lanes on two cores: one group of JVMs at a time, and beside it what computes, in two processes, as
+# tests on the lab mostly wait. What needs neither comes last. The table at the end says what each part took.
 TIMINGS := build/timings
 # One after the other, whichever fail.
 PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
@@ -78,7 +78,7 @@ test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
 
 test-python: $(STAMP)
-	$(PYTEST) -q -m '$(PUSH) and not spark' --ignore=tests/real $(ARGS)
+	$(PYTEST) -q -n 2 --dist loadfile -m '$(PUSH) and not spark' --ignore=tests/real $(ARGS)
 
 test-spark: $(STAMP)
 	$(PYTEST) -q -m '$(PUSH) and spark' $(ARGS) tests/history
