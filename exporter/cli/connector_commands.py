@@ -13,6 +13,7 @@ import click
 from exporter.cli.options import (
     DurationType,
     allow_new_option,
+    apply_options,
     change_timeout_option,
     config_option,
     dry_run_option,
@@ -34,7 +35,8 @@ def connectors() -> None:
 
 def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Of verbs that change no offset."""
-    for option in (
+    return apply_options(
+        verb,
         change_timeout_option,
         state_dir_option,
         dry_run_option,
@@ -44,9 +46,7 @@ def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
             "--connect", "connect_cluster", help="Its Connect cluster, if several are known."
         ),
         click.argument("name"),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 @connectors.command("status")

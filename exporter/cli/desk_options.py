@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from exporter.cli.options import (
+    apply_options,
     dry_run_option,
     is_typed,
     optional_config_option,
@@ -37,7 +38,8 @@ def _listener_file(name: str, text: str) -> Callable[..., Any]:
 
 def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those that reach a daemon elsewhere."""
-    for option in (
+    return apply_options(
+        verb,
         _listener_file("--key-file", "The key of --cert-file, if not in it."),
         _listener_file("--cert-file", "Who we are, instead of a token (PEM)."),
         _listener_file("--ca-file", "Whom to trust beside the system's authorities."),
@@ -48,16 +50,12 @@ def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
             show_envvar=True,
             help="The control listener of a daemon elsewhere.",
         ),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def desk_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those that reach a desk, here or elsewhere."""
-    for option in (listener_options, state_dir_option, journal_config_option):
-        verb = option(verb)
-    return verb
+    return apply_options(verb, listener_options, state_dir_option, journal_config_option)
 
 
 def access(
@@ -120,7 +118,8 @@ def _key(_context: click.Context, parameter: click.Parameter, value: str | None)
 
 def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those of every verb that has a plan made; see wish."""
-    for option in (
+    return apply_options(
+        verb,
         output_options,
         desk_options,
         timeout_option(),
@@ -132,9 +131,7 @@ def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         dry_run_option,
         because_option,
         click.option("--connect", help="Its Connect cluster, if several are configured."),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def wish(

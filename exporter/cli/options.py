@@ -126,6 +126,13 @@ class DurationType(click.ParamType[float]):
         return seconds
 
 
+def apply_options(verb: Declared, *options: Callable[[Declared], Declared]) -> Declared:
+    """Return the verb with these options. Help shows them in the reverse order."""
+    for option in options:
+        verb = option(verb)
+    return verb
+
+
 def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
     """Return the `--timeout` of a command. A change has a longer default: Strimzi's operator may
     take two minutes to begin with one.
@@ -142,7 +149,8 @@ def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
 
 def daemon_options(verb: Declared) -> Declared:
     """How the daemon is asked first, of a verb with a configuration of its own kind."""
-    for option in (
+    return apply_options(
+        verb,
         timeout_option(),
         click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
         click.option(
@@ -151,9 +159,7 @@ def daemon_options(verb: Declared) -> Declared:
             show_envvar=True,
             help="The read listener of a daemon, as http://host:9640; by default that of --config.",
         ),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def reading_options(verb: Declared) -> Declared:
@@ -194,7 +200,8 @@ def _output_format(context: click.Context, parameter: click.Parameter, value: st
 
 def output_options(verb: Declared) -> Declared:
     """How a command that lists or shows prints: `output_format`."""
-    for option in (
+    return apply_options(
+        verb,
         click.option(
             "--json",
             is_flag=True,
@@ -212,14 +219,13 @@ def output_options(verb: Declared) -> Declared:
             callback=_output_format,
             help="What to print: a table, or all of it as one document.",
         ),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def watch_options(verb: Declared) -> Declared:
     """Those of a verb that may be drawn again and again; see `runner_of`."""
-    for option in (
+    return apply_options(
+        verb,
         click.option(
             "--interval",
             "interval_s",
@@ -233,9 +239,7 @@ def watch_options(verb: Declared) -> Declared:
             is_flag=True,
             help="Read again at each --interval and redraw, until Ctrl-C; the exit code is then 0.",
         ),
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def runner_of(
@@ -275,12 +279,11 @@ allow_new_option = click.option(
 
 def change_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those of every verb that changes offsets."""
-    for option in (
+    return apply_options(
+        verb,
         allow_new_option,
         change_timeout_option,
         state_dir_option,
         yes_option,
         dry_run_option,
-    ):
-        verb = option(verb)
-    return verb
+    )

@@ -23,6 +23,7 @@ from exporter.cli.desk_options import (
     wish,
 )
 from exporter.cli.options import (
+    apply_options,
     change_timeout_option,
     config_option,
     output_options,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options that reach the place of a plan; the verb that makes plans has the same."""
-    for option in (
+    return apply_options(
+        verb,
         click.option("--flow", help="The flow, if a MirrorMaker's file has several."),
         click.option("--kafka", help="The cluster of --config that has the worker's topics."),
         click.option(
@@ -51,9 +53,7 @@ def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--connect", help="The Connect cluster; a plan knows its own."),
         state_dir_option,
         journal_config_option,
-    ):
-        verb = option(verb)
-    return verb
+    )
 
 
 def _where(config_path: Path | None = None, **reach: Any) -> Where:
