@@ -20,7 +20,13 @@ from confluent_kafka import admin as ck_admin
 
 from exporter.addresses import written
 from exporter.clients.groups import GroupReaders
-from exporter.clients.kafka_errors import DENIED, ConnectionErrors, translate, translated
+from exporter.clients.kafka_errors import (
+    DENIED,
+    ConnectionErrors,
+    no_brokers,
+    translate,
+    translated,
+)
 from exporter.clients.kafka_settings import explain_refusal
 from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
 from exporter.clients.topic_ids import topic_id_of
@@ -126,6 +132,10 @@ def _refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None
     return None
 
 
+def _addresses(found: ck_admin.ClusterMetadata) -> frozenset[str]:
+    return frozenset(written(str(broker.host), broker.port) for broker in found.brokers.values())
+
+
 class KafkaAdmin:
     """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
@@ -159,17 +169,20 @@ class KafkaAdmin:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
-        brokers = frozenset(
-            written(str(broker.host), broker.port) for broker in found.brokers.values()
-        )
-        return topics, brokers
+        return topics, _addresses(found)
 
     def addresses(self) -> frozenset[str]:
-        """The brokers' `host:port` addresses, without a word on any topic."""
+        """Return the brokers' `host:port` addresses. Raises Unsettled while the broker that answers
+        knows none.
+
+        Not by `describe_cluster`: librdkafka 2.16.1 aborts the process when such a broker answers
+        it (rd_kafka_DescribeClusterResponse_parse gives neither a result nor an error).
+        """
         with self._translated():
-            asked = self._client.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
-        found = self._result(asked)
-        return frozenset(written(str(node.host), node.port) for node in found.nodes)
+            found = self._logs.metadata(REQUEST_TIMEOUT_S)
+        if not found.brokers:
+            raise no_brokers(self.name)
+        return _addresses(found)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Those of `topics` whose cleanup.policy includes compact."""

@@ -45,6 +45,8 @@ _UNSETTLED = {
     ck.KafkaError.FENCED_LEADER_EPOCH,
     ck.KafkaError.UNKNOWN_LEADER_EPOCH,
 }
+# Metadata without brokers and topics.
+_NO_BROKERS = ck.KafkaError._PARTIAL  # noqa: SLF001
 _CHANGED = {
     ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
     ck.KafkaError._LOG_TRUNCATION,  # noqa: SLF001
@@ -67,6 +69,11 @@ _UNREACHABLE = {
 }
 
 
+def no_brokers(target: str) -> Unsettled:
+    """Return the error of a broker that is fenced, as all others are, or that just starts."""
+    return Unsettled(target, "the broker that answers knows no broker of its cluster")
+
+
 def translate(target: str, error: ck.KafkaError) -> ClientError:
     """The error of ours that says what to do about this one of librdkafka's."""
     code, detail = error.code(), _DURATION.sub("", error.str())
@@ -77,6 +84,8 @@ def translate(target: str, error: ck.KafkaError) -> ClientError:
         return Denied(target, detail)
     if code in _NOT_FOUND:
         return NotFound(target, detail)
+    if code == _NO_BROKERS:
+        return no_brokers(target)
     if code in _UNSETTLED:
         return Unsettled(target, detail)
     if code in _CHANGED:

@@ -15,6 +15,7 @@ from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
+from confluent_kafka.admin import ClusterMetadata
 
 from exporter.clients.kafka_errors import translate
 from exporter.errors import ClientError, NotFound, TimedOut, Unreachable, Unsettled
@@ -67,6 +68,7 @@ class LogReaders:
             **settings,
             "group.id": f"offsetwatch-{uuid.uuid4()}",  # required; never joined
             "enable.auto.commit": False,
+            "allow.auto.create.topics": False,
         }
         self._readers: dict[bool, ck.Consumer] = {}
         # Of the partitions that are asked for again and again, as long as it is the same tuple: to
@@ -127,6 +129,15 @@ class LogReaders:
         if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
             self._last = (partitions, size, questions)
         return questions
+
+    def metadata(self, timeout_s: float) -> ClusterMetadata:
+        """Return the brokers, with the topic whose log ends were read last, as one topic is the
+        least that can be requested; with all topics before there was one. Raises KafkaException.
+        """
+        partitions = self._last[0]
+        topic = partitions[0].topic if partitions else None
+        found: ClusterMetadata = self._reader(committed=False).list_topics(topic, timeout=timeout_s)
+        return found
 
     def poll(self) -> None:
         """Have errors of connections told."""

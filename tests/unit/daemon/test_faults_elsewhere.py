@@ -278,7 +278,6 @@ QUESTIONS: dict[str, tuple[str, Callable[[KafkaFacts], object]]] = {
     "compacted": ("describe_configs", lambda admin: admin.compacted(["a"])),
     "policies": ("describe_configs", lambda admin: admin.policies(["a"])),
     "message_bytes_max": ("describe_configs", lambda admin: admin.message_bytes_max("a")),
-    "addresses": ("describe_cluster", lambda admin: admin.addresses()),
     "offsets_at": (
         "list_offsets",
         lambda admin: admin.offsets_at({TopicPartition("a", 0): 1.0}),
@@ -312,11 +311,6 @@ class _Asked:
     def list_offsets(self, wanted: Any, **_: Any) -> Any:
         return self._ask(wanted)
 
-    def describe_cluster(self, **_: Any) -> Any:
-        if self._at_once:
-            raise self._error
-        return self._future()
-
     def poll(self, _: float) -> int:
         return 0
 
@@ -349,7 +343,7 @@ def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
     def job() -> None:
         if fail:
             monkeypatch.setattr(admin, "_made", _Asked(fail["now"], at_once=False))
-            admin.addresses()
+            admin.shape("a")
             raise AssertionError("it was swallowed")
         watched.put((InputSucceeded(east, watched.clock.now()),))
 
