@@ -57,10 +57,10 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_remedy_kills.py",
             "tests/real/test_replica_daemons.py",
+            "tests/real/test_failovers.py",
         ),
         (
             "tests/real/test_toolbox_kills.py",
-            "tests/real/test_failovers.py",
             "tests/real/test_replicas_act.py",
             "tests/history/test_stream_real.py",
         ),
