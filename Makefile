@@ -24,7 +24,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-jvm test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,7 +58,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 # Two lanes on two cores: one group of JVMs at a time, and beside it what computes, in two processes, as
-# tests on the lab mostly wait. What needs neither comes last. The table at the end says what each part took.
+# tests on the lab mostly wait, and the linters. The table at the end says what each part took.
 TIMINGS := build/timings
 # One after the other, whichever fail.
 PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
@@ -69,10 +69,13 @@ PUSH := not full and not proof
 REST := full and not proof
 
 test: $(STAMP) chromium
-	@$(call TWO_LANES,lane-jvm test-python)
+	@$(call TWO_LANES,lane-jvm lane-python)
 
 lane-jvm: classes
-	@$(call PARTS,test-lab test-spark lint)
+	@$(call PARTS,test-lab test-spark)
+
+lane-python:
+	@$(call PARTS,test-python lint)
 
 test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
