@@ -8,7 +8,6 @@ rdkafka_ssl.c, rdkafka_sasl.c and of OpenSSL 3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from exporter.errors import ClientError, Denied, TimedOut, Unreachable
@@ -29,7 +28,13 @@ class ConnectionFailure(NamedTuple):
     advice: str
 
 
-_Explain = Callable[[str, re.Match[str]], ConnectionFailure]
+class _Cause(NamedTuple):
+    """`detail` has the address and the named groups of `text` in braces."""
+
+    text: str
+    kind: type[ClientError]
+    detail: str
+    advice: str
 
 
 def explain_failure(text: str) -> ConnectionFailure | None:
@@ -40,187 +45,141 @@ def explain_failure(text: str) -> ConnectionFailure | None:
     what, address = found["what"], found["address"]
     if found["node"] != "bootstrap":
         address = f"{address} (broker {found['node']}, as it advertises itself)"
-    for pattern, explain in _CAUSES:
-        cause = pattern.search(what)
-        if cause is not None:
-            return explain(address, cause)
+    for pattern, cause in _PATTERNS:
+        match = pattern.search(what)
+        if match is not None:
+            groups = {name: (group or "").strip(" :,") for name, group in match.groupdict().items()}
+            exact = _exact(cause, groups)
+            detail = exact.detail.format(address=address, **groups)
+            return ConnectionFailure(exact.kind, detail, exact.advice)
     return None
+
+
+def _exact(cause: _Cause, groups: dict[str, str]) -> _Cause:
+    """Return the cause that the groups tell from this one."""
+    if cause is _SASL and not groups["offered"]:
+        return _NO_SASL
+    if cause is _UNTRUSTED and not groups["reason"]:
+        return cause._replace(detail=cause.detail.removesuffix(" ({reason})"))
+    if cause is _OTHER_PROTOCOL and int(groups["size"]) in _TLS_ALERTS:
+        return _NEEDS_TLS
+    if cause is _OTHER_PROTOCOL and int(groups["size"]) == _HTTP:
+        return _SPEAKS_HTTP
+    return cause
 
 
 # As an error, and as a line of its log.
 _PLACE: Final = re.compile(
     r"(?:FAIL .*?\]: )?(?:\w+://)?(?P<address>\S+)/(?P<node>bootstrap|\d+): (?P<what>.*)", re.DOTALL
 )
-
-
-def _no_tls(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"TLS handshake failed: the listener at {address} does not speak TLS",
-        "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the TLS port",
-    )
-
-
-def _needs_tls(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"the listener at {address} speaks TLS, and security.protocol is without it",
-        "set security.protocol to SSL or SASL_SSL",
-    )
-
-
-def _other_name(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"TLS handshake failed: the certificate of {address} is for another host name",
-        "name the broker as its certificate does, or see ssl.endpoint.identification.algorithm",
-    )
-
-
-def _untrusted(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    reason = (cause["reason"] or "").strip(" :")
-    return ConnectionFailure(
-        Unreachable,
-        f"TLS handshake failed: the certificate of {address} is not trusted"
-        + (f" ({reason})" if reason else ""),
-        "set ssl.ca.location to the certificate authority that issued it",
-    )
-
-
-def _certificate_refused(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Denied,
-        f"TLS handshake failed: {address} does not accept the client certificate, or asks for one",
-        "set ssl.certificate.location and ssl.key.location to a certificate that it trusts",
-    )
-
-
-def _tls(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"TLS handshake with {address} failed: {cause['reason'].strip()}",
-        "check security.protocol and the ssl.* properties against the broker's listener",
-    )
-
-
-def _mechanism(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    offered = (cause["offered"] or "").strip(" ,")
-    if not offered:
-        return ConnectionFailure(
-            Denied,
-            f"the listener at {address} has no SASL",
-            "set security.protocol to PLAINTEXT or SSL, or name the port of a SASL listener",
-        )
-    return ConnectionFailure(
-        Denied,
-        f"{address} does not offer the SASL mechanism {cause['wanted']}; it offers {offered}",
-        "set sasl.mechanism to one that it offers",
-    )
-
-
-def _password(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Denied,
-        f"{address} refused the SASL credentials: {cause['reason'].strip()}",
-        "check sasl.username and sasl.password; for OAUTHBEARER the token",
-    )
-
-
-def _needs_sasl(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Denied,
-        f"{address} closes the connection: it may require SASL or TLS",
-        "set security.protocol to that of the broker's listener",
-    )
-
-
-def _other_size(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    size = int(cause["size"])
-    if size in _TLS_ALERTS:
-        return _needs_tls(address, cause)
-    what = "it answers HTTP" if size == _HTTP else "its answer is not of Kafka's protocol"
-    return ConnectionFailure(
-        Unreachable,
-        f"the port at {address} is no Kafka listener: {what}",
-        "name the address of a Kafka listener",
-    )
-
-
-def _nothing_listens(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"nothing listens at {address}: connection refused",
-        "check that the broker runs, and its address and port",
-    )
-
-
-def _no_route(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"no connection to {address} within the time for it",
-        "check the address, the network and its firewalls",
-    )
-
-
-def _no_name(address: str, cause: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"the host name of {address} cannot be resolved: {cause['reason'].strip()}",
-        "correct the host name, or this host's DNS",
-    )
-
-
-def _no_answer(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        TimedOut,
-        f"{address} takes connections and does not answer",
-        "check that the broker is not frozen or overloaded, and that this is a Kafka listener",
-    )
-
-
-def _closes(address: str, _: re.Match[str]) -> ConnectionFailure:
-    return ConnectionFailure(
-        Unreachable,
-        f"{address} closes each connection before it has answered: it speaks TLS, or is no Kafka "
-        "listener",
-        "set security.protocol to SSL or SASL_SSL, or name the address of a Kafka listener",
-    )
-
-
-_NO_TLS: Final = (
-    r"PLAINTEXT broker listener|wrong version number|packet length too long|record layer failure"
-    r"|unknown protocol|http request"
+_UNTRUSTED: Final = _Cause(
+    r"certificate verify failed(?P<reason>:[^()]*)?",
+    Unreachable,
+    "TLS handshake failed: the certificate of {address} is not trusted ({reason})",
+    "set ssl.ca.location to the certificate authority that issued it",
 )
-_CERTIFICATE: Final = (
-    r"certificate required|bad certificate|alert unknown ca|alert certificate"
-    r"|alert handshake failure|alert access denied"
+_NEEDS_TLS: Final = _Cause(
+    r"connecting to a SSL listener",
+    Unreachable,
+    "the listener at {address} speaks TLS, and security.protocol is without it",
+    "set security.protocol to SSL or SASL_SSL",
 )
-_SASL: Final = (
-    r"SASL (?P<wanted>\S+) mechanism handshake failed:.*supported mechanisms:(?P<offered>[^()]*)"
+_OTHER_PROTOCOL: Final = _Cause(
+    r"Invalid response size (?P<size>\d+)",
+    Unreachable,
+    "the port at {address} is no Kafka listener: its answer is not of Kafka's protocol",
+    "name the address of a Kafka listener",
 )
-_AWAY: Final = (
-    r"Connection setup timed out|timed out in state CONNECT|No route to host"
-    r"|Network is unreachable|Host is down"
+_SPEAKS_HTTP: Final = _OTHER_PROTOCOL._replace(
+    detail="the port at {address} is no Kafka listener: it answers HTTP"
+)
+_SASL: Final = _Cause(
+    r"SASL (?P<wanted>\S+) mechanism handshake failed:.*supported mechanisms:(?P<offered>[^()]*)",
+    Denied,
+    "{address} does not offer the SASL mechanism {wanted}; it offers {offered}",
+    "set sasl.mechanism to one that it offers",
+)
+_NO_SASL: Final = _SASL._replace(
+    detail="the listener at {address} has no SASL",
+    advice="set security.protocol to PLAINTEXT or SSL, or name the port of a SASL listener",
 )
 # The first that fits counts.
-_CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = tuple(
-    (re.compile(pattern, re.IGNORECASE | re.DOTALL), explain)
-    for pattern, explain in (
-        (_NO_TLS, _no_tls),
-        (r"hostname mismatch|does not match target host|IP address mismatch", _other_name),
-        (r"certificate verify failed(?P<reason>:[^()]*)?", _untrusted),
-        (_CERTIFICATE, _certificate_refused),
-        (r"SSL handshake failed:(?P<reason>[^()]*)", _tls),
-        (r"connecting to a SSL listener", _needs_tls),
-        (r"Invalid response size (?P<size>\d+)", _other_size),
-        (_SASL, _mechanism),
-        (r"SASL authentication error:(?P<reason>[^()]*)", _password),
-        (r"authentication failed:?(?P<reason>[^()]*)", _password),
-        (r"require SASL", _needs_sasl),
-        (r"Connection refused", _nothing_listens),
-        (r"Failed to resolve '[^']*':(?P<reason>[^()]*)", _no_name),
-        (_AWAY, _no_route),
-        (r"ApiVersion\w* ?(?:Request)? failed:.*timed out|request\(s\) timed out", _no_answer),
-        (r"Disconnected.*in state APIVERSION_QUERY", _closes),
-    )
+_CAUSES: Final = (
+    _Cause(
+        r"PLAINTEXT broker listener|wrong version number|packet length too long"
+        r"|record layer failure|unknown protocol|http request",
+        Unreachable,
+        "TLS handshake failed: the listener at {address} does not speak TLS",
+        "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the TLS port",
+    ),
+    _Cause(
+        r"hostname mismatch|does not match target host|IP address mismatch",
+        Unreachable,
+        "TLS handshake failed: the certificate of {address} is for another host name",
+        "name the broker as its certificate does, or see ssl.endpoint.identification.algorithm",
+    ),
+    _UNTRUSTED,
+    _Cause(
+        r"certificate required|bad certificate|alert unknown ca|alert certificate"
+        r"|alert handshake failure|alert access denied",
+        Denied,
+        "TLS handshake failed: {address} does not accept the client certificate, or asks for one",
+        "set ssl.certificate.location and ssl.key.location to a certificate that it trusts",
+    ),
+    _Cause(
+        r"SSL handshake failed:(?P<reason>[^()]*)",
+        Unreachable,
+        "TLS handshake with {address} failed: {reason}",
+        "check security.protocol and the ssl.* properties against the broker's listener",
+    ),
+    _NEEDS_TLS,
+    _OTHER_PROTOCOL,
+    _SASL,
+    _Cause(
+        r"(?:SASL authentication error:|authentication failed:?)(?P<reason>[^()]*)",
+        Denied,
+        "{address} refused the SASL credentials: {reason}",
+        "check sasl.username and sasl.password; for OAUTHBEARER the token",
+    ),
+    _Cause(
+        r"require SASL",
+        Denied,
+        "{address} closes the connection: it may require SASL or TLS",
+        "set security.protocol to that of the broker's listener",
+    ),
+    _Cause(
+        r"Connection refused",
+        Unreachable,
+        "nothing listens at {address}: connection refused",
+        "check that the broker runs, and its address and port",
+    ),
+    _Cause(
+        r"Failed to resolve '[^']*':(?P<reason>[^()]*)",
+        Unreachable,
+        "the host name of {address} cannot be resolved: {reason}",
+        "correct the host name, or this host's DNS",
+    ),
+    _Cause(
+        r"Connection setup timed out|timed out in state CONNECT|No route to host"
+        r"|Network is unreachable|Host is down",
+        Unreachable,
+        "no connection to {address} within the time for it",
+        "check the address, the network and its firewalls",
+    ),
+    _Cause(
+        r"ApiVersion\w* ?(?:Request)? failed:.*timed out|request\(s\) timed out",
+        TimedOut,
+        "{address} takes connections and does not answer",
+        "check that the broker is not frozen or overloaded, and that this is a Kafka listener",
+    ),
+    _Cause(
+        r"Disconnected.*in state APIVERSION_QUERY",
+        Unreachable,
+        "{address} closes each connection before it has answered: it speaks TLS, or is no Kafka "
+        "listener",
+        "set security.protocol to SSL or SASL_SSL, or name the address of a Kafka listener",
+    ),
+)
+_PATTERNS: Final = tuple(
+    (re.compile(cause.text, re.IGNORECASE | re.DOTALL), cause) for cause in _CAUSES
 )
