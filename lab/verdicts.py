@@ -14,6 +14,8 @@ shows may be older than the answer it stands in, by design, and not by more than
     lag         its position was put aside before the log ends were asked for
     rest        Connect reads its topic to the end before it answers; REST_S_MAX is for our own
                 clocks, as it is the truth that is tested here
+    polled      an offset that the daemon has from REST, while the topic cannot be read: until three
+                polls and a time-out after the last answer
 
 A value younger than the answer, or never true at all, is wrong whatever its age.
 """
@@ -36,6 +38,7 @@ SNAPSHOT_S_MAX = 5.0
 TAIL_STALE_S = 20.0
 REQUEST_S_MAX = 10.0
 REST_S_MAX = 1.0
+POLLED_S = 60.0  # connect[].poll.rest_offsets_s by default
 # A document rounds its moments, and a step and what is known of it are not at the same time.
 CLOCK_S_MAX = 0.5
 
@@ -43,7 +46,7 @@ POSITION, FIELD, COMMITTED = "position", "field", "committed"
 SYNC, SYNCED = "sync", "synced"
 REPLICATED, LAG_POSITION = "replicated", "lag_position"
 SINK_POSITION, LOG_END, LAG = "sink_position", "log_end", "lag"
-LOG_START, SNAPSHOT, REST = "log_start", "snapshot", "rest"
+LOG_START, SNAPSHOT, REST, POLLED = "log_start", "snapshot", "rest", "polled"
 
 
 def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float]:
@@ -59,6 +62,7 @@ def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float
         LAG: 0.0,
         LOG_START: 0.0,
         REST: REST_S_MAX,
+        POLLED: SNAPSHOT_S_MAX + 3 * POLLED_S + timeout_s,
     }
 
 
@@ -133,6 +137,14 @@ class EndsHistory:
         return max(0.0, asked_at - self._answered[below])
 
 
+# Of claims that are not witnessed under their own name.
+_WITNESSED: Mapping[str, Sequence[str]] = {
+    REPLICATED: (COMMITTED, SYNCED),
+    LAG_POSITION: (COMMITTED, SYNCED),
+    POLLED: (REST,),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """From this moment on the daemon's clock was so far before ours, or behind it if negative."""
@@ -173,8 +185,10 @@ class Truth:
             if ends is None or not isinstance(claim.value, int):
                 return None
             return ends.age((str(topic), partition), claim.value, **when)
-        kinds = (COMMITTED, SYNCED) if claim.kind in (REPLICATED, LAG_POSITION) else (claim.kind,)
-        histories = [self.histories.get((kind, claim.subject)) for kind in kinds]
+        histories = [
+            self.histories.get((kind, claim.subject))
+            for kind in _WITNESSED.get(claim.kind, (claim.kind,))
+        ]
         if claim.value is None:
             return _age_of_nothing(histories[0], claim)
         found = [one.age(claim.value, **when) for one in histories if one is not None]
@@ -245,9 +259,13 @@ def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: flo
             if entry["offset"] is None:
                 continue
             subject = (name, text(entry["source_partition"]))
+            if entry["from"] == "rest":
+                value = text(entry["offset"])
+                found.append(Claim(POLLED, subject, value, asked_at, answered_at))
+                continue
             place = (entry["kafka_partition"], entry["log_offset"], entry["committed_at"])
-            value = (text(entry["offset"]), *place)
-            found.append(Claim(POSITION, subject, value, asked_at, answered_at))
+            said = (text(entry["offset"]), *place)
+            found.append(Claim(POSITION, subject, said, asked_at, answered_at))
         for at in connector["sink_partitions"]:
             where = (at["topic"], at["partition"])
             sink = (f"connect-{name}", *where)

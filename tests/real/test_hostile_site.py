@@ -5,6 +5,7 @@ Connect, a status topic with holes, two MirrorMakers of which one is left out, c
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,10 +159,14 @@ def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) 
             timeout_s=WAIT_S,
             evidence=site.product.evidence,
         )
-    # Not all could be asked for, which the exit status says; the others are listed.
-    text = site.product.cli("offsets", "list", "--json", timeout_s=WAIT_S, status=1)
+    # Over REST they cannot be read, which the exit status says; the others are listed.
+    listing = ("offsets", "list", "--json")
+    text = site.product.cli(*listing, "--direct", timeout_s=WAIT_S, status=1)
     for name in ("maps-hash", "maps-tree", MM2_HEARTBEAT):
         assert name in text
+    # The daemon has them all from the topic.
+    known = json.loads(site.product.cli(*listing, timeout_s=WAIT_S))["lab"]
+    assert {"..", "100%", "a/b", "maps-hash", "maps-tree", MM2_HEARTBEAT} <= known.keys()
 
 
 def login(_: str) -> Trouble:

@@ -31,6 +31,7 @@ def served(position: int) -> dict[str, str]:
         "kafka_partition": 3,
         "log_offset": 2,
         "committed_at": NOW,
+        "from": "topic",
     }
     connector = {"name": "file", "source_partitions": [entry], "sink_partitions": []}
     at = '{connector="file",source_partition="filename=/in",field="position"}'

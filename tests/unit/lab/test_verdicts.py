@@ -12,6 +12,7 @@ from lab.verdicts import (
     LAG_POSITION,
     LOG_END,
     LOG_START,
+    POLLED,
     POSITION,
     REPLICATED,
     SINK_POSITION,
@@ -207,6 +208,15 @@ def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):
                         "kafka_partition": 3,
                         "log_offset": 2,
                         "committed_at": NOW - 1,
+                        "from": "topic",
+                    },
+                    {
+                        "source_partition": {"filename": "/in"},
+                        "offset": {"position": 20},
+                        "kafka_partition": None,
+                        "log_offset": None,
+                        "committed_at": None,
+                        "from": "rest",
                     },
                     {
                         "source_partition": {"filename": "/forgotten"},
@@ -235,11 +245,13 @@ def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):
     }
     right = verdicts.of_connectors(document, NOW, NOW)
     assert sentences(truth, *right) == []
-    assert [claim.kind for claim in right] == [SNAPSHOT, POSITION, SINK_POSITION, LOG_END, LAG]
-    document["connectors"][0]["source_partitions"][0]["offset"] = {"position": 25}
+    expected = [SNAPSHOT, POSITION, POLLED, SINK_POSITION, LOG_END, LAG]
+    assert [claim.kind for claim in right] == expected
+    for partition in document["connectors"][0]["source_partitions"][:2]:
+        partition["offset"] = {"position": 25}
     document["connectors"][1]["sink_partitions"][0]["committed"] = 21
     found = sentences(truth, *verdicts.of_connectors(document, NOW, NOW))
-    assert [sentence.split()[0] for sentence in found] == [POSITION, SINK_POSITION, LAG]
+    assert [sentence.split()[0] for sentence in found] == [POSITION, POLLED, SINK_POSITION, LAG]
 
 
 def test_flows_and_metrics_that_were_never_true_are_found_out(truth):
