@@ -312,6 +312,18 @@ def position_of(dialect: Dialect, fields: Fields) -> int | None:
     return orders.integer(fields, dialect.position)
 
 
+def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:
+    """Return whether a MirrorSourceTask that loads this offset begins where one without an offset
+    does: it holds none, or one below zero (MirrorUtils.unwrapOffset, MirrorSourceTask).
+    """
+    if dialect != MIRROR_SOURCE.name or offset is None:
+        return False
+    number = offset.number("offset")
+    if number is None:
+        return offset_fields(offset).get("offset") is None
+    return isinstance(number, int) and -(2**63) <= number < 0
+
+
 def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
     """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
     if offset is None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from exporter.decode.dialects import compare, dialect_in, position, shown
+from exporter.decode.dialects import begins_anew, compare, dialect_in, position, shown
 from exporter.decode.jsontext import encode_sorted
 from exporter.decode.source_offsets import decode_key, decode_value, namesake_label
 from exporter.model.observations import OffsetsPolled
@@ -207,20 +207,20 @@ class RestOffsets:
         found: dict[MirrorPartition, Seen] = {}
         for mirror, partition in self._mirrored(connector, source):
             offset = position(partition.key.dialect, partition.offset)
-            if offset is not None and self._is_shown(partition):
+            if offset is not None and offset >= 0 and self._is_shown(partition):
                 found[mirror] = Seen(offset=offset, at=UNDATED)
         return found
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """Return the upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrored(connector, source)
-        return tuple(mirror for mirror, partition in mirrors if partition.offset is not None)
+        return tuple(mirror for mirror, partition in mirrors if _goes_on(partition))
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         known = self._mirrors.get(connector, {}).get(mirror)
         answered = connector in self._of and "source_partitions_max" not in self.dropped
-        return answered and (known is None or (known.offset is None and not known.untold))
+        return answered and (known is None or not (_goes_on(known) or known.untold))
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that is not known?"""
@@ -229,10 +229,7 @@ class RestOffsets:
         return any(
             partition.missing > 0
             or partition.untold
-            or (
-                partition.offset is not None
-                and position(partition.key.dialect, partition.offset) is None
-            )
+            or (_goes_on(partition) and position(partition.key.dialect, partition.offset) is None)
             for _, partition in self._mirrored(connector, source)
         )
 
@@ -272,6 +269,12 @@ class RestOffsets:
             from_rest=True,
         )
         return view
+
+
+def _goes_on(partition: _Partition) -> bool:
+    """Return whether MirrorMaker goes on from the offset of this partition."""
+    offset = partition.offset
+    return offset is not None and not begins_anew(partition.key.dialect, offset)
 
 
 def _decoded(text: str | None) -> SourceOffset | None:

@@ -14,7 +14,14 @@ from typing import Final
 
 import msgspec
 
-from exporter.decode.dialects import compare, dialect_in, goes_on, position, shown
+from exporter.decode.dialects import (
+    begins_anew,
+    compare,
+    dialect_in,
+    goes_on,
+    position,
+    shown,
+)
 from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_key, namesake_label
 from exporter.model.observations import SourceRecord
@@ -463,7 +470,7 @@ class SourceBook:
         found: dict[MirrorPartition, Seen] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
             offset = position(partition.key.dialect, partition.offset)
-            if offset is None or partition.committed_at is None:
+            if offset is None or offset < 0 or partition.committed_at is None:
                 continue
             if self._is_shown(partition):
                 found[mirror] = Seen(offset=offset, at=partition.committed_at)
@@ -472,7 +479,7 @@ class SourceBook:
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """The upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
-        return tuple(at for at, partition in mirrors.items() if _has_offset(partition))
+        return tuple(at for at, partition in mirrors.items() if _goes_on(partition))
 
     def complete(self) -> bool:
         """Is what we do not hold not in the topic either?"""
@@ -481,7 +488,7 @@ class SourceBook:
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
-        return self.complete() and (partition is None or not _has_offset(partition))
+        return self.complete() and (partition is None or not _goes_on(partition))
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that we cannot tell?"""
@@ -490,7 +497,7 @@ class SourceBook:
         made = self._unread.get((connector, source))
         if made is None or made[0] != self.version:
             unread = any(
-                _has_offset(partition) and position(partition.key.dialect, partition.offset) is None
+                _goes_on(partition) and position(partition.key.dialect, partition.offset) is None
                 for partition in self._mirrors.get((connector, source), {}).values()
             )
             made = self._unread[connector, source] = (self.version, unread)
@@ -651,6 +658,11 @@ def _has_offset(partition: _Partition) -> bool:
     several = partition.several
     unsure = bool(partition.rivals) or (several is not None and bool(several.use.unsure))
     return partition.offset is not None or unsure
+
+
+def _goes_on(partition: _Partition) -> bool:
+    """Return whether MirrorMaker goes on, or may go on, from an offset of this partition."""
+    return _has_offset(partition) and not begins_anew(partition.key.dialect, partition.offset)
 
 
 def _others(partition: _Partition) -> int:

@@ -77,6 +77,16 @@ def test_an_assigned_partition_without_a_commit_has_no_lag_if_it_begins_at_the_e
     assert trio(world) == (None, 100, None)
 
 
+@pytest.mark.parametrize("offset", [{"offset": -1}, {"offset": -7}, {"offset": None}, {}])
+def test_an_offset_below_zero_or_without_a_number_is_none_to_mirrormaker(offset):
+    world = mirrors()
+    world.commit("mm2", orders(), offset)
+    world.assigned(0)
+    world.ends(bounds(100, start=30))
+    assert trio(world) == (None, 100, 70)
+    assert (world.mirrored().committed, world.mirrored().headroom) == (None, None)
+
+
 @pytest.mark.parametrize("from_start", [True, False])
 def test_a_first_commit_between_asking_and_answer_waits_for_the_next_answer(from_start):
     world = mirrors(mirror(from_start=from_start))

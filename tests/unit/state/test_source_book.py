@@ -169,6 +169,17 @@ def test_a_position_that_was_forgotten_is_no_vague_one():
     assert book.uncommitted("mm2", ORDERS)
 
 
+@pytest.mark.parametrize(
+    ("offset", "begins_anew"),
+    [(b'{"offset":-1}', True), (b"{}", True), (b'{"offset":0}', False), (b'{"offset":"7"}', False)],
+)
+def test_a_partition_that_mirrormaker_begins_anew_is_neither_claimed_nor_vague(offset, begins_anew):
+    book = book_of(record("mm2", orders(), offset, log_offset=0))
+    assert book.uncommitted("mm2", ORDERS) is begins_anew
+    assert (book.claimed("mm2", "west") == ()) is begins_anew
+    assert not (begins_anew and book.vague("mm2", "west"))
+
+
 def test_upstream_topics_that_nobody_asked_for_are_not_told():
     book = book_of(mirrored(7), wants_topic=lambda topic: topic != "orders")
     assert book.mirrored("mm2", "west") == {}
