@@ -182,7 +182,7 @@ def kept_s(url: str, connectors: int) -> float:
                 offsets_path(name), {"Accept": "application/json"}, body_bytes_max
             )
             assert status == 200
-            rest.offsets_in("bench", name, body)
+            rest.readable_offsets("bench", name, body)
         connection.close()
 
     began = time.perf_counter()

@@ -86,6 +86,19 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
     Identities and texts are JSON with sorted keys, comparable with SourceKey.identity and
     SourceOffset.text.
     """
+    found = decode_readable_offsets(body)
+    if isinstance(found, Undecodable):
+        return found
+    offsets, unread = found
+    return Undecodable("offsets_entry_shape") if unread else offsets
+
+
+def decode_readable_offsets(
+    body: bytes,
+) -> tuple[tuple[tuple[str, str | None], ...], int] | Undecodable:
+    """The same, and how many entries of another shape are left out. Of an entry without an offset
+    it is null: some servers leave out what is null.
+    """
     try:
         entries = msgspec.json.decode(body, type=_Offsets).offsets
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -93,12 +106,14 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
     found = []
     for raw in entries:  # one after the other, as of connectors
         entry = _parse(bytes(raw))
-        if not isinstance(entry, dict) or "partition" not in entry or "offset" not in entry:
-            return Undecodable("offsets_entry_shape")
-        offset = entry["offset"]
+        if not isinstance(entry, dict) or "partition" not in entry:
+            continue
+        offset = entry.get("offset")
         text = None if offset is None else encode_sorted(offset).decode()
         found.append((encode_sorted(entry["partition"]).decode(), text))
-    return tuple(found)
+    if entries and not found:
+        return Undecodable("offsets_entry_shape")
+    return tuple(found), len(entries) - len(found)
 
 
 def consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
@@ -247,19 +262,19 @@ def _connector(name: str, entry: object) -> Connector:
 
 
 def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
-    """The states of a connector and its tasks. Half of them would look as if the rest were well, so
-    where one cannot be read none is. A task that is configured and has no status is there without a
-    state: Connect lists the statuses that it has.
+    """The states of a connector and its tasks. A task that is configured and has no status, or one
+    that cannot be read, is there without a state: Connect lists the statuses that it has. Where
+    nothing tells which task a status is of, none is known: the rest would look like all of them.
     """
     state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
     found = [_task(task) for task in tasks]
-    whole = tuple(task for task in found if task is not None)
-    if len(whole) != len(found):
+    told = tuple(task for task in found if task is not None)
+    missing = sorted(_numbers(configured) - {task.number for task in told})
+    if len(found) - len(told) > len(missing):
         return UNKNOWN_STATE, ()
-    missing = sorted(_numbers(configured) - {task.number for task in whole})
-    return state.lower(), whole + tuple(Task(number, UNKNOWN_STATE) for number in missing)
+    return state.lower(), told + tuple(Task(number, UNKNOWN_STATE) for number in missing)
 
 
 def _numbers(configured: object) -> set[int]:
@@ -270,11 +285,14 @@ def _numbers(configured: object) -> set[int]:
 
 
 def _task(task: object) -> Task | None:
+    """One task, without a state where that cannot be read; None if it has no number either."""
     if not isinstance(task, dict):
         return None
     number, state = task.get("id"), task.get("state")
-    if not isinstance(number, int) or not isinstance(state, str):
+    if not isinstance(number, int):
         return None
+    if not isinstance(state, str) or not state:
+        return Task(number, UNKNOWN_STATE)
     return Task(number=number, state=state.lower(), failure=failure_of(task.get("trace")))
 
 

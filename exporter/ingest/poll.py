@@ -129,12 +129,14 @@ def poll_rest_offsets(
         batch: list[Observation] = []
         for connector, body in answers:
             try:
-                offsets = rest.offsets_in(sweep.name, connector, body)
+                offsets, odd = rest.readable_offsets(sweep.name, connector, body)
             except ClientError as exc:
                 # Its trace leads to this frame, which knows the answer and `failures`.
                 failures[connector] = exc.with_traceback(None)
             else:
-                batch.append(RestOffsetsRead(sweep.name, connector, offsets))
+                batch.append(RestOffsetsRead(sweep.name, connector, offsets, whole=odd is None))
+                if odd is not None:
+                    failures[connector] = odd
         put(tuple(batch))
 
     input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)

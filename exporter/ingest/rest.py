@@ -16,6 +16,7 @@ from exporter.decode.connect_rest import (
     decode_connectors,
     decode_names,
     decode_offsets,
+    decode_readable_offsets,
 )
 from exporter.decode.connect_root import decode_root
 from exporter.errors import Malformed
@@ -141,14 +142,20 @@ class AssignmentsPoll:
 
 def offsets(reader: ConnectReader, connector: str) -> tuple[tuple[str, str | None], ...]:
     """What Connect would hand to a task now: (source partition, offset or None), both as JSON."""
-    return offsets_in(reader.name, connector, reader.offsets(connector))
+    body = reader.offsets(connector)
+    return _sound(reader.name, f"GET offsets of {connector}", decode_offsets(body))
 
 
-def offsets_in(
+def readable_offsets(
     connect_cluster: str, connector: str, body: bytes
-) -> tuple[tuple[str, str | None], ...]:
-    """The same, of an answer that has come."""
-    return _sound(connect_cluster, f"GET offsets of {connector}", decode_offsets(body))
+) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
+    """The same, of an answer that has come, as far as its entries can be read; and what is to be
+    said of the others.
+    """
+    asked = f"GET offsets of {connector}"
+    found, unread = _sound(connect_cluster, asked, decode_readable_offsets(body))
+    why = f"{asked}: entries of another shape: {unread}"
+    return found, Malformed(connect_cluster, why) if unread else None
 
 
 def _sound(connect_cluster: str, asked: str, found: T | Undecodable) -> T:

@@ -8,6 +8,7 @@ Called by edge.py, in one thread for each Connect cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -101,12 +102,14 @@ class RestOffsetsPoll:
     def _ask(self, connector: str, asked_at: float) -> Batch:
         asked = rest_offsets_input(self._reader.name, connector)
         try:
-            offsets = rest.offsets(self._reader, connector)
+            body = self._reader.offsets(connector)
+            offsets, odd = rest.readable_offsets(self._reader.name, connector, body)
         except ClientError as exc:
             return (_failure(asked, exc),)
         return (
-            OffsetsPolled(self._reader.name, connector, offsets, asked_at),
+            OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
             InputSucceeded(asked, asked_at, self._lasts_s()),
+            *(() if odd is None else (replace(_failure(asked, odd), partial=True),)),
         )
 
 

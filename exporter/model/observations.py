@@ -400,26 +400,29 @@ class RestOffsetsAsked:
 class RestOffsetsRead:
     """`GET /connectors/{c}/offsets`: what a task would load now. Rare; compared with the tail.
 
-    `offsets` maps a source partition's identity to the text of its offset, None for null.
+    `offsets` maps a source partition's identity to the text of its offset, None for null; `whole`:
+    there was no other entry, which could not be read.
     """
 
     connect_cluster: str
     connector: str
     offsets: tuple[tuple[str, str | None], ...]
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsPolled:
     """`GET /connectors/{c}/offsets` of a connector whose offsets are known in no other way.
 
-    offsets    as of RestOffsetsRead; the partitions of a sink are those it consumes
-    at         before the question went out
+    offsets, whole    as of RestOffsetsRead; the partitions of a sink are those it consumes
+    at                before the question went out
     """
 
     connect_cluster: str
     connector: str
     offsets: tuple[tuple[str, str | None], ...]
     at: float
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,17 @@ class Checks:
         self._watch(seen.connect_cluster, seen.connector, until=now + ANSWER_MAX_S)
 
     def read(self, seen: RestOffsetsRead, now: float) -> None:
-        """Compare both ways: what REST shows, and what we hold although REST does not list it."""
+        """Compare both ways: what REST shows, and what we hold although REST does not list it, if
+        all that it lists could be read.
+        """
         until = now + GRACE_S
         self._watch(seen.connect_cluster, seen.connector, until=until)
         rounds = self._rounds.setdefault((seen.connect_cluster, seen.connector), _Rounds())
         rounds.newest += 1
         rounds.until = until
-        held = dict.fromkeys(self._sources[seen.connect_cluster].held(seen.connector))
+        held: dict[str, str | None] = {}
+        if seen.whole:
+            held = dict.fromkeys(self._sources[seen.connect_cluster].held(seen.connector))
         for identity, text in (held | dict(seen.offsets)).items():
             check = Check(
                 connect_cluster=seen.connect_cluster,

@@ -75,6 +75,7 @@ class RestOffsets:
         self._classes: dict[str, str] = {}
         self._known = 0
         self._uncounted: set[str] = set()
+        self._cut: set[str] = set()  # those whose last answer had entries that could not be read
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
         self.dropped: dict[str, int] = {}
         self.version = 0
@@ -90,6 +91,7 @@ class RestOffsets:
         self._of[seen.connector] = of
         if not counted:
             self._uncounted.add(seen.connector)
+        (self._cut.discard if seen.whole else self._cut.add)(seen.connector)
         answered: set[str] = set()
         for identity, text in seen.offsets:
             partition = of.get(identity) or self._added(seen.connector, identity)
@@ -100,7 +102,7 @@ class RestOffsets:
             self._apply(partition, _decoded(text), seen.at, first=first)
         for identity, partition in of.items():
             if identity not in answered:
-                self._miss(partition)
+                self._miss(partition, certain=seen.whole)
         self.version += 1
 
     def classify(self, classes: Mapping[str, str]) -> None:
@@ -121,6 +123,7 @@ class RestOffsets:
             self._labels.pop(name, None)
             self._mirrors.pop(name, None)
             self._uncounted.discard(name)
+            self._cut.discard(name)
         if gone:
             self.version += 1
             self.layout = object()
@@ -168,11 +171,12 @@ class RestOffsets:
     def _dialect(self, key: SourceKey) -> str:
         return dialect_in(key.dialect, self._classes.get(key.connector, ""))
 
-    def _miss(self, partition: _Partition) -> None:
-        partition.untold = False
+    def _miss(self, partition: _Partition, *, certain: bool) -> None:
+        """Take in an answer without it, or one in which it may be what could not be read."""
+        partition.untold = not certain
         if partition.offset is None:
             return
-        partition.missing += 1
+        partition.missing = partition.missing + 1 if certain else 1
         partition.view = None
         self.layout = object()
         if partition.missing >= RESET_AFTER_POLLS:
@@ -219,12 +223,13 @@ class RestOffsets:
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         known = self._mirrors.get(connector, {}).get(mirror)
-        answered = connector in self._of and "source_partitions_max" not in self.dropped
-        return answered and (known is None or not (_goes_on(known) or known.untold))
+        if not self._is_complete(connector):
+            return False
+        return known is None or not (_goes_on(known) or known.untold)
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that is not known?"""
-        if connector not in self._of or "source_partitions_max" in self.dropped:
+        if not self._is_complete(connector):
             return True
         return any(
             partition.missing > 0
@@ -232,6 +237,11 @@ class RestOffsets:
             or (_goes_on(partition) and position(partition.key.dialect, partition.offset) is None)
             for _, partition in self._mirrored(connector, source)
         )
+
+    def _is_complete(self, connector: str) -> bool:
+        """Is what is not known of it not in its last answer either?"""
+        answered = connector in self._of and connector not in self._cut
+        return answered and "source_partitions_max" not in self.dropped
 
     def _mirrored(
         self, connector: str, source: str

@@ -13,6 +13,7 @@ from exporter.decode.connect_rest import (
     decode_names,
     decode_offsets,
     decode_plugins,
+    decode_readable_offsets,
     decode_standing,
     decode_task_count,
     decode_traces,
@@ -108,6 +109,14 @@ def test_real_offsets_compare_equal_to_what_the_topic_decodes_to():
 def test_a_null_offset_is_none_and_no_empty_map():
     body = b'{"offsets":[{"partition":{"a":1},"offset":null},{"partition":{"a":2},"offset":{}}]}'
     assert decode_offsets(body) == (('{"a":1}', None), ('{"a":2}', "{}"))
+    assert decode_offsets(body.replace(b',"offset":null', b"")) == decode_offsets(body)
+
+
+@pytest.mark.parametrize("odd", ["null", "7", "[]", "{}", '{"offset":{}}'])
+def test_an_entry_of_another_shape_takes_no_other_offset_with_it(odd):
+    body = f'{{"offsets":[{odd},{{"partition":{{"a":1}},"offset":{{"b":2}}}}]}}'.encode()
+    assert decode_readable_offsets(body) == ((('{"a":1}', '{"b":2}'),), 1)
+    assert decode_offsets(body) == Undecodable("offsets_entry_shape")
 
 
 def test_fields_come_back_in_any_order_and_compare_equal():
@@ -124,7 +133,7 @@ def test_fields_come_back_in_any_order_and_compare_equal():
         b"null",
         b'{"offsets":{}}',
         b'{"offsets":[7]}',
-        b'{"offsets":[{"partition":{}}]}',
+        b'{"offsets":[{"partitions":{}}]}',
         b'{"offsets":[{"offset":{}}]}',
         b'{"error_code":404,"message":"no"}',
     ],
@@ -167,7 +176,7 @@ INFO = {"config": {"connector.class": "FileStreamSource"}, "type": "source"}
             {"status": {**STATUS, "tasks": None}, "info": INFO}, UNKNOWN_STATE, True, id="no-tasks"
         ),
         pytest.param(
-            {"status": {**STATUS, "tasks": [*STATUS["tasks"], {"id": 1}]}, "info": INFO},
+            {"status": {**STATUS, "tasks": [*STATUS["tasks"], {"id": "1"}]}, "info": INFO},
             UNKNOWN_STATE,
             True,
             id="half-of-the-tasks",
@@ -241,10 +250,29 @@ def test_a_failed_connector_and_a_failed_task_say_what_kind_of_failure_it_was():
     assert SECRET not in repr(found)
 
 
-def test_where_one_task_cannot_be_read_no_state_is_known():
+def test_where_nothing_tells_which_task_cannot_be_read_no_state_is_known():
     tasks = [{"id": 3, "state": "RUNNING"}, {"id": "0", "state": "FAILED"}]
     found = listed({}, tasks=tasks)
     assert (found.state, found.tasks) == (UNKNOWN_STATE, ())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"id": 1}, {"id": 1, "state": None}, {"id": 1, "state": ""}, {"id": "1"}, None, 7, []],
+)
+def test_a_task_that_cannot_be_read_hides_no_failure_of_another(odd):
+    tasks = [{"id": 0, "state": "FAILED"}, odd, {"id": 2, "state": "RUNNING"}]
+    entry = {
+        "status": {"connector": {"state": "RUNNING"}, "tasks": tasks},
+        "info": {"config": {}, "tasks": [{"connector": "c", "task": at} for at in range(3)]},
+    }
+    (found,) = decode_connectors(json.dumps({"c": entry}).encode())
+    assert found.state == "running"
+    assert sorted(found.tasks, key=lambda at: at.number) == [
+        Task(0, "failed"),
+        Task(1, UNKNOWN_STATE),
+        Task(2, "running"),
+    ]
 
 
 def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():

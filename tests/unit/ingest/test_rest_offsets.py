@@ -76,6 +76,17 @@ def test_an_answer_is_what_the_task_would_load_as_of_the_question():
     )
 
 
+def test_an_entry_that_cannot_be_read_is_told_of_and_the_others_are_taken():
+    odd = {"offsets": [*FOUND["offsets"], {"offset": {}}]}
+    asked = Asked(files=httpx.Response(200, json=odd))
+    asked.step("files")
+    ((polled, succeeded, failed),) = asked.batches
+    assert (len(polled.offsets), polled.whole) == (1, False)
+    assert isinstance(succeeded, InputSucceeded)
+    assert (failed.reason, failed.partial) == ("malformed", True)
+    assert "entries of another shape: 1" in failed.detail
+
+
 def test_each_is_asked_for_once_an_interval():
     asked = Asked()
     assert asked.step("a", "b") == ["a", "b"]

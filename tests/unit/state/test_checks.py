@@ -43,6 +43,15 @@ def test_another_offset_is_a_difference_but_only_after_the_grace():
     assert world.offsets_differ() == 1
 
 
+def test_what_an_answer_does_not_list_is_no_difference_if_an_entry_could_not_be_read():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    world.rest_offsets("files", {}, whole=False)
+    assert settled(world) == 0
+    world.rest_offsets("files", {})
+    assert settled(world) == 1
+
+
 def differing(world: World) -> tuple[int, ...]:
     return tuple(check.rounds for check in world.snapshot().rest_checks.values())
 

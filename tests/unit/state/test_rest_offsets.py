@@ -34,11 +34,11 @@ def alone(*connectors, **more) -> World:
     return world
 
 
-def later(world: World, connector: str, *offsets) -> None:
+def later(world: World, connector: str, *offsets, **more) -> None:
     """One poll later."""
     world.now += POLL_S
     world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
-    world.polled(connector, *offsets)
+    world.polled(connector, *offsets, **more)
 
 
 def positions(world: World) -> dict[str, str | None]:
@@ -155,6 +155,17 @@ def test_what_is_missing_is_not_known_at_first_and_a_reset_after_three_answers()
     }
     assert [at.missing for at in world.snapshot().by_rest] == [0]
     assert sum(at.resets for at in world.snapshot().source_partitions) == 1
+
+
+def test_what_may_be_an_entry_that_cannot_be_read_is_not_known_and_never_reset():
+    world = alone(source("files"))
+    world.polled("files", (FILE, {"position": 40}), (OTHER, {"position": 1}))
+    for _ in range(2 * RESET_AFTER_POLLS):
+        later(world, "files", (FILE, {"position": 40}), whole=False)
+        assert positions(world) == {"filename=/data/in.txt": '{"position":40}'}
+    later(world, "files", (FILE, {"position": 40}), (OTHER, {"position": 1}))
+    assert len(positions(world)) == 2
+    assert sum(at.resets for at in world.snapshot().source_partitions) == 0
 
 
 def test_what_is_missing_from_one_answer_and_comes_back_was_never_reset():

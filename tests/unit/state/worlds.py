@@ -207,21 +207,29 @@ class World:
             self.book.apply(answer, moment)
         self.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster=site), self.now))
 
-    def rest_offsets(self, connector: str, offsets: dict[str, str | None]) -> None:
+    def rest_offsets(
+        self, connector: str, offsets: dict[str, str | None], *, whole: bool = True
+    ) -> None:
         """Ask and be answered, with nothing in between."""
         self.see(
             RestOffsetsAsked("lab", connector),
-            RestOffsetsRead("lab", connector, tuple(offsets.items())),
+            RestOffsetsRead("lab", connector, tuple(offsets.items()), whole),
         )
 
-    def polled(self, connector: str, *offsets: tuple[dict, dict | None], site: str = "lab") -> None:
+    def polled(
+        self,
+        connector: str,
+        *offsets: tuple[dict, dict | None],
+        site: str = "lab",
+        whole: bool = True,
+    ) -> None:
         """REST tells these (source partition, offset) pairs of a connector, and no others."""
         pairs = tuple(
             (encode_sorted(at).decode(), None if offset is None else encode_sorted(offset).decode())
             for at, offset in offsets
         )
         self.see(
-            OffsetsPolled(site, connector, pairs, self.now),
+            OffsetsPolled(site, connector, pairs, self.now, whole),
             InputSucceeded(rest_offsets_input(site, connector), self.now),
         )
 
