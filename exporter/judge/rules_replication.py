@@ -94,8 +94,8 @@ def _in_hole(seen: Seen, who: Who, loss: Loss) -> bool:
 
 
 def topic_recreated(seen: Seen) -> Iterator[Finding]:
-    """Rule 12: an upstream topic is another one than before. Told while a position lies beyond its
-    end, and for three intervals.
+    """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
+    is still of the topic as it was or lies beyond its end, and for three intervals.
     """
     for at in seen.snapshot.recreations:
         if _told(seen, at):
@@ -103,8 +103,7 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
                 (at.connect_cluster, at.connector),
-                f"reads topic {at.topic}, which was deleted and created again upstream: its "
-                "offsets belong to the old one.",
+                f"reads topic {at.topic}, {_what_became(at)}",
                 subject=at.topic,
                 evidence=(
                     EvidenceItem("flow", f"{at.source}->{at.target}"),
@@ -114,6 +113,15 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
                     EvidenceItem("recreated", at.count, TIMES),
                 ),
             )
+
+
+def _what_became(at: TopicRecreation) -> str:
+    if at.before is not None and at.before == at.after:
+        return (
+            "whose log was cut upstream, as by an unclean leader election: its offsets are of "
+            "records that are gone."
+        )
+    return "which was deleted and created again upstream: its offsets belong to the old one."
 
 
 def position_ahead(seen: Seen) -> Iterator[Finding]:
@@ -181,8 +189,10 @@ def _told(seen: Seen, at: TopicRecreation) -> bool:
     if not at.count:
         return False
     views = seen.look.mirrors.get((at.connect_cluster, at.connector), ())
-    ahead = any(view.ahead for view in views if view.topic == at.topic)
-    return ahead or 0 <= seen.now - at.at < seen.told_s
+    stands = any(
+        view.ahead or view.partition in at.undecided for view in views if view.topic == at.topic
+    )
+    return stands or 0 <= seen.now - at.at < seen.told_s
 
 
 def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:

@@ -120,12 +120,14 @@ class Fates:
                 if self._rests(at, where, fate):
                     continue
                 before, kept = _told(fate, where), _kept(fate, where)
+                was_undecided = _is_undecided(fate, where.partition)
                 seen = _look(at, where, fate, quiet=quiet, runs=runs)
                 if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
                     told.add(where)
                 if _told(fate, where) != before:
                     self.news.setdefault(_key(at.flow), set()).add(where)
                 self.changed |= _kept(fate, where) != kept
+                self.version += _is_undecided(fate, where.partition) is not was_undecided
             self._fallen(fate, fell, at.now)
         self._looked_at = at.now
         # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
@@ -256,6 +258,7 @@ class Fates:
                 at=fate.recreated_at,
                 before=fate.before,
                 after=fate.after,
+                undecided=tuple(at for at in sorted(fate.accounts) if _is_undecided(fate, at)),
             )
             for flow in flows
             for topic, fate in sorted(self.flows.get(_key(flow), {}).items())
@@ -278,6 +281,13 @@ class Fates:
 def _told(topic: TopicFate, where: TopicPartition) -> tuple[Counts, float | None]:
     found = topic.accounts.get(where.partition)
     return _NOTHING if found is None else (found[1].lost, found[1].headroom_s)
+
+
+def _is_undecided(topic: TopicFate, partition: int) -> bool:
+    """Does its position stand where the topic of before left it?"""
+    found = topic.accounts.get(partition)
+    leap = None if found is None else found[1].leap
+    return leap is not None and leap.cause == RECREATED
 
 
 def _kept(topic: TopicFate, where: TopicPartition) -> tuple[object, ...] | None:

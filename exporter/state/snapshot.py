@@ -310,6 +310,7 @@ class Loss:
 class TopicRecreation:
     """How often an upstream topic was seen to be another one than before, and how that was last
     known. `at` and the ids are of the last time; an id is None if the broker gives none.
+    `undecided` are the partitions whose position is still one of the topic as it was before.
     """
 
     connect_cluster: str
@@ -321,6 +322,7 @@ class TopicRecreation:
     at: float
     before: str | None
     after: str | None
+    undecided: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

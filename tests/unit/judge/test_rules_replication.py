@@ -186,6 +186,31 @@ def test_a_topic_made_anew_is_told_for_as_long_as_one_position_lies_beyond_its_e
     assert "mm2_topic_recreated" in play.names()
 
 
+@pytest.mark.parametrize(("partition", "told"), [(1, True), (2, False)])
+def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(partition, told):
+    play = flow({}, {})
+    again = replace(recreated(play, 2 * TOLD_S), undecided=(partition,))
+    play.more["recreations"] = (again,)
+    play.look()
+    assert ("mm2_topic_recreated" in play.names()) is told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("id-1", "id-2", "deleted and created again"),
+        (None, "id-2", "deleted and created again"),
+        (None, None, "deleted and created again"),
+        ("id-2", "id-2", "whose log was cut"),
+    ],
+)
+def test_a_topic_that_is_the_same_was_not_created_again(before, after, words):
+    play = flow({})
+    play.more["recreations"] = (recreated(play, before=before, after=after),)
+    play.look()
+    assert words in found(play, Name.MM2_TOPIC_RECREATED).summary
+
+
 # --- position_ahead ------------------------------------------------------------------------------
 
 

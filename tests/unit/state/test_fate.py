@@ -156,7 +156,9 @@ def test_a_topic_of_another_id_is_counted_once_and_not_for_each_partition():
     flow.look(end=0)
     flow.wait(600)
     assert flow.world.snapshot().recreations == (
-        TopicRecreation("lab", "mm2", "west", "east", "orders", 1, flow.world.now - 600, "a", "b"),
+        TopicRecreation(
+            "lab", "mm2", "west", "east", "orders", 1, flow.world.now - 600, "a", "b", (0, 1)
+        ),
     )
 
 
