@@ -463,6 +463,14 @@ def _of_the_group(error: ck.KafkaError | None) -> bool:
     return error is not None and error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
+def timestamp_of(message: ck.Message) -> float | None:
+    """Return a record's timestamp in Unix seconds; None of a record without one: Kafka writes -1,
+    and librdkafka hands that on as a time of creation.
+    """
+    kind, stamp = message.timestamp()
+    return None if kind == ck.TIMESTAMP_NOT_AVAILABLE or stamp < 0 else stamp / 1000
+
+
 def end_of_partition(message: ck.Message) -> int | None:
     """The position that an end-of-partition event reports; None for a record.
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from exporter.clients.kafka import made
+from exporter.clients.kafka import made, timestamp_of
 from exporter.clients.kafka_errors import ConnectionErrors, translate, translated
 from exporter.errors import ClientError, Unreachable
 from exporter.model.readings import FirstRecord, NothingUpTo
@@ -25,7 +25,7 @@ from exporter.model.topology import TopicPartition
 PARTITION_BYTES: Final = 16 * 1024
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # of one broker, unless a single batch is larger
 POLL_S: Final = 0.1
-_NO_TIMESTAMP, _APPENDED = ck.TIMESTAMP_NOT_AVAILABLE, ck.TIMESTAMP_LOG_APPEND_TIME
+_APPENDED: Final = ck.TIMESTAMP_LOG_APPEND_TIME
 
 Answer = FirstRecord | NothingUpTo | ClientError
 
@@ -112,11 +112,10 @@ class ProbeReader:
     def _answer(self, message: ck.Message, start: int) -> Answer:
         error, offset = message.error(), message.offset()
         if error is None:
-            kind, stamp = message.timestamp()
             return FirstRecord(
                 offset=start if offset is None else offset,
-                at=None if kind == _NO_TIMESTAMP else stamp / 1000,
-                appended=kind == _APPENDED,
+                at=timestamp_of(message),
+                appended=message.timestamp()[0] == _APPENDED,
             )
         if error.code() == ck.KafkaError._PARTITION_EOF and offset is not None:  # noqa: SLF001
             return NothingUpTo(max(start, offset))

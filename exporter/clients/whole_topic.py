@@ -17,6 +17,7 @@ from exporter.clients.kafka import (
     KafkaAdmin,
     TailReader,
     end_of_partition,
+    timestamp_of,
 )
 from exporter.clients.kafka_errors import translate
 from exporter.clients.kafka_facts import KafkaFacts
@@ -193,11 +194,10 @@ def _given_up(
 
 
 def _record(message: ck.Message) -> LogRecord:
-    kind, stamp = message.timestamp()
     return LogRecord(
         kpartition=message.partition() or 0,
         koffset=message.offset() or 0,
-        at=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else stamp / 1000,
+        at=timestamp_of(message),
         key=_bytes(message.key()),
         value=_bytes(message.value()),
         ours=is_ours(message),

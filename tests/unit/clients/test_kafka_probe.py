@@ -47,6 +47,11 @@ def test_each_partition_tells_the_record_at_its_own_offset(broker, reader):
     assert found == {where: FirstRecord(start, AT + start) for where, start in starts.items()}
 
 
+def test_a_record_without_a_timestamp_is_of_no_time_and_not_of_1969(broker, reader):
+    broker.produce("orders", b"k", b"v", at=-0.001)
+    assert reader.first({at(0): 0}, TIMEOUT_S) == {at(0): FirstRecord(0, None)}
+
+
 def test_at_the_end_there_is_nothing_and_beyond_it_the_log_has_changed(broker, reader):
     filled(broker)
     found = reader.first({at(0): 5, at(1): 6, at(2): 3}, TIMEOUT_S)
