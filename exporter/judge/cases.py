@@ -154,7 +154,11 @@ def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
     mirror = subject.mirror
     if mirror is None:
         mirrored = subject.source is not None and subject.source.dialect == _MIRRORED
-        if flow is None or not mirrored:
+        if flow is None:
+            # Nothing shows here that the connector works on something else by now.
+            unknown = sight.without_configuration(cluster, connector) if mirrored else None
+            return unknown, False, True
+        if not mirrored:
             return None, False, True
         return sight.unmirrored(cluster, connector), True, False
     if flow is None or flow.upstream is None:

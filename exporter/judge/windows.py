@@ -125,7 +125,12 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self._end_moved(w, moved=moved, interval_s=settings.interval_s)
         if seen.restarted_from is not None:
             self.furthest, self.restarted = seen.restarted_from, True
-        self._order(seen)
+        if seen.dialect:
+            self.high = None  # its text orders it, and no number
+        else:
+            if seen.restarted_from is None:
+                self.furthest, self.restarted = None, False
+            self._order(seen)
         self._wait(seen, w)
         self._keep(seen)
         if seen.end is not None and seen.lag is not None:

@@ -100,7 +100,7 @@ class _Known:
             self.configured_at = now
         settings = entry if entry.configured else self.connector
         if settings.configured and not 0 <= now - self.configured_at <= configuration_s:
-            settings = _unconfigured(settings)
+            settings = _unconfigured(settings, entry.kind)
         if entry.state == UNKNOWN_STATE:
             self._miss_state(now)
             self._become(settings, self.connector)
@@ -348,10 +348,14 @@ def _entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     return {name: _unknown(name) for name in names} | listed
 
 
-def _unconfigured(connector: Connector) -> Connector:
-    """Forget a configuration, but for where its offsets are: the commits there tell that."""
+def _unconfigured(connector: Connector, kind: ConnectorKind) -> Connector:
+    """Forget a configuration, but for where its offsets are: the commits there tell that. `kind` is
+    what its status says, to which a MirrorMaker is a source like others.
+    """
+    is_mirror = connector.kind is ConnectorKind.MIRROR and kind is ConnectorKind.SOURCE
     return replace(
         _unknown(connector.name),
+        kind=connector.kind if is_mirror else kind,
         dedicated_offsets_topic=connector.dedicated_offsets_topic,
         offsets_addresses=connector.offsets_addresses,
     )

@@ -121,6 +121,17 @@ def test_a_source_goes_back_as_far_as_its_dialect_knows_an_order():
     assert not window.behind
 
 
+def test_a_number_orders_no_source_and_an_offset_no_log():
+    window = seen((500, 900), (600, 900))
+    window.take(rows(650, 120.0)._replace(dialect="unknown"), 120.0, RHYTHM)
+    assert not window.behind
+    window = Window.opened(rows(500, 0.0), 0.0)
+    window.take(rows(100, 60.0), 60.0, RHYTHM)
+    assert window.behind
+    window.take(copied(100, 900, 120.0), 120.0, RHYTHM)
+    assert not window.behind
+
+
 def test_commits_of_one_offset_are_counted_until_it_moves():
     window = Window.opened(rows(1, 0.0, commits=7), 0.0)
     window.take(rows(1, 60.0, commits=9), 60.0, RHYTHM)

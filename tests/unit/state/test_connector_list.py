@@ -130,6 +130,23 @@ def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals
     assert answers.view.without_configuration == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "told", "kind"),
+    [
+        (ConnectorKind.SINK, ConnectorKind.SINK, ConnectorKind.SINK),
+        (ConnectorKind.MIRROR, ConnectorKind.SOURCE, ConnectorKind.MIRROR),
+        (ConnectorKind.MIRROR, ConnectorKind.SINK, ConnectorKind.SINK),
+        (ConnectorKind.SINK, ConnectorKind.UNKNOWN, ConnectorKind.UNKNOWN),
+    ],
+)
+def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tells_it(
+    before, told, kind
+):
+    answers = known(replace(A, kind=before))
+    answers.answer(replace(A, kind=told, class_name="", configured=False), times=70)
+    assert (answers.shown[0].kind, answers.shown[0].configured) == (kind, False)
+
+
 def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
     answers = known(A, B, hidden=frozenset({"a"}))
     answers.answer(times=60)
