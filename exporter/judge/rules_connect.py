@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from exporter.judge.phrases import examples, time_of
+from exporter.judge.phrases import examples, few, time_of
 from exporter.judge.seen import Seen
 from exporter.judge.words import moment
 from exporter.model.evidence import Evidence, EvidenceItem
@@ -20,10 +20,13 @@ TASKS_NAMED: Final = 5
 
 def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
     """Rule 27: the address of a Connect cluster leads to another one: a worker says that it uses
-    another Kafka cluster, or it lists none of the connectors that are at work.
+    another Kafka cluster, or it lists none of the connectors that are at work. Or it leads to
+    several: connectors are listed, and are not, by turns.
     """
     for view in seen.snapshot.lists:
         if view.believed_at is not None and not _leads_elsewhere(view):
+            if view.alternating:
+                yield _alternates(seen, view)
             continue
         before, now = view.kafka_cluster_ids
         told: Evidence = examples([_work(at, at.connector) for at in view.unlisted])
@@ -43,6 +46,17 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
             " States of its connectors are not known.",
             evidence=told,
         )
+
+
+def _alternates(seen: Seen, view: ConnectorListView) -> Finding:
+    return seen.found(
+        FindingName.CONNECT_CLUSTER_CHANGED,
+        Severity.CRITICAL,
+        (view.connect_cluster, None),
+        f"Connect cluster {view.connect_cluster} answers by turns with different lists of "
+        "connectors: its address leads to several Connect clusters, or its workers disagree.",
+        evidence=(EvidenceItem("by turns listed and not", few(view.alternating)),),
+    )
 
 
 _READ: Final = "Offsets and lag are still read."

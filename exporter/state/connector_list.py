@@ -22,6 +22,9 @@ MISSED_ANSWERS: Final = 3
 # speaks for a connector has to do so a flush later.
 GRACE_INTERVALS: Final = 1.0
 GONE_INTERVALS: Final = 3.0  # who runs has committed by then, two flushes after the grace
+# Whoever comes back so often within so long was never gone: two lists take turns.
+RETURNS: Final = 3
+RETURNS_INTERVALS: Final = 3.0
 RECENT_INTERVALS: Final = 10.0  # who has not committed for so long is no witness any more
 CONFIGURATION_INTERVALS: Final = 10.0  # what was told of it that long ago may be another by now
 DELETED_MAX: Final = 10_000
@@ -81,6 +84,8 @@ class _Known:
     stateless         how many answers in a row had no state of it, listed or not
     stateless_since   the first of them
     configured_at     the newest answer that had its configuration
+    unseen            the newest answer had no state of it, listed or not
+    returned_at       when an answer had one again, the last few times
     """
 
     connector: Connector
@@ -90,12 +95,17 @@ class _Known:
     stateless: int = 0
     stateless_since: float = 0.0
     absence: _Absence | None = None
+    unseen: bool = False
+    returned_at: tuple[float, ...] = ()
 
     def list(self, entry: Connector, now: float, configuration_s: float) -> None:
         """It is in an answer, with a state or without. Without its configuration, that of an answer
         `configuration_s` ago at most goes on.
         """
         self.absence = None
+        if self.unseen and entry.state != UNKNOWN_STATE:
+            self.returned_at = (*self.returned_at[1 - RETURNS :], now)
+            self.unseen = False
         if entry.configured:
             self.configured_at = now
         settings = entry if entry.configured else self.connector
@@ -110,6 +120,11 @@ class _Known:
         else:
             self.seen_at, self.stateless = now, 0
             self._become(settings, entry)
+
+    def alternates(self, now: float, within_s: float) -> bool:
+        """Return whether answers had it, and had it not, over and over within this time."""
+        times = self.returned_at
+        return len(times) == RETURNS and all(0 <= now - at <= within_s for at in times)
 
     def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
         """It is not in an answer."""
@@ -139,6 +154,7 @@ class _Known:
 
     def _miss_state(self, now: float) -> None:
         self._count_miss(now)
+        self.unseen = True
         if self.stateless >= MISSED_ANSWERS and self.connector.state != UNKNOWN_STATE:
             self._become(self.connector, _unknown(self.connector.name))
 
@@ -325,6 +341,11 @@ class ConnectorList:
             unlisted=unlisted,
             deleted=frozenset(self._deleted_at.keys() - self._known.keys()),
             deleted_at=dict(self._deleted_at),
+            alternating=tuple(
+                name
+                for name, known in sorted(self._known.items())
+                if known.alternates(now, RETURNS_INTERVALS * self.interval_s)
+            ),
         )
 
     @property

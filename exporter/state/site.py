@@ -414,6 +414,7 @@ class Site:
             view,
             without_state=tuple(at for at in view.without_state if wants(at.connector)),
             unlisted=tuple(at for at in view.unlisted if wants(at.connector)),
+            alternating=tuple(name for name in view.alternating if wants(name)),
             without_configuration={
                 name: at for name, at in view.without_configuration.items() if wants(name)
             },

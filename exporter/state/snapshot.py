@@ -143,6 +143,7 @@ class ConnectorListView:
                         may be believed, and when that was told
     kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
                         instead; None where no answer has any
+    alternating         those that some answers have and others have not, over and over
     """
 
     connect_cluster: str
@@ -153,6 +154,7 @@ class ConnectorListView:
     deleted: frozenset[str] = frozenset()
     deleted_at: Mapping[str, float] = field(default_factory=dict)
     without_configuration: Mapping[str, float] = field(default_factory=dict)
+    alternating: tuple[str, ...] = ()
 
 
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -237,6 +237,15 @@ def _omits(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[i
     return 200, _json({name: at for name, at in listed.items() if name not in proxy.wrong_for})
 
 
+def _by_turns(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[int, bytes]:
+    """Two Connect clusters of one Kafka cluster share an address and answer by turns."""
+    if path.partition("?")[0] != "/connectors":
+        return status, body
+    listed, odd = json.loads(body), bool(sum(proxy.asked.values()) % 2)
+    names = [name for name in listed if (name in proxy.wrong_for) is odd]
+    return 200, _json({name: listed[name] for name in names} if _of_list(path) else names)
+
+
 def _unlists(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[int, bytes]:
     """Return what is said where a connector is in no list, and cannot be asked for."""
     if any(path.startswith(f"/connectors/{_quoted(name)}/") for name in proxy.wrong_for):
@@ -348,6 +357,7 @@ _BODIES: Final[dict[str, Callable[[Proxy, str, int, bytes, str], tuple[int, byte
     "empty": _empty,
     "lists_nothing": _lists_nothing,
     "omits": _omits,
+    "by_turns": _by_turns,
     "unlists": _unlists,
     "odd_entry": _odd_entry,
     "other_cluster": _other,

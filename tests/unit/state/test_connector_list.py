@@ -12,6 +12,7 @@ from exporter.state.connector_list import (
     CONFIGURATION_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
+    RETURNS,
     STRANGERS_MAX,
     ConnectorList,
 )
@@ -145,6 +146,20 @@ def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tel
     answers = known(replace(A, kind=before))
     answers.answer(replace(A, kind=told, class_name="", configured=False), times=70)
     assert (answers.shown[0].kind, answers.shown[0].configured) == (kind, False)
+
+
+def test_who_is_listed_by_turns_is_told_of_and_one_blip_or_two_are_not():
+    answers = known(A, B)
+    for _ in range(RETURNS - 1):
+        answers.answer(B)
+        answers.answer(A, B)
+    assert answers.view.alternating == ()
+    answers.answer(B)
+    answers.answer(A, B)
+    assert answers.view.alternating == ("a",)
+    assert answers.states == {"a": "running", "b": "running"}
+    answers.answer(A, B, times=30)
+    assert answers.view.alternating == ()
 
 
 def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
