@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from exporter.decode.dialects import begins_anew
 from exporter.decode.jsontext import parse_flat_map
 from exporter.judge.evidence import text_of
 from exporter.judge.looks import Who
@@ -98,9 +99,12 @@ def _is_old(sync: SyncView, before: float) -> bool:
 
 
 def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
-    """The upstream partitions whose offset was taken back: a tombstone, or null, stands there."""
+    """The upstream partitions whose offset was taken back: a tombstone, or what means as much to
+    MirrorMaker, stands there.
+    """
     for view in seen.look.sources.get(who, ()):
-        if view.offset is None and view.log_offset is not None and view.dialect == _MIRRORED:
+        gone = view.offset is None or begins_anew(view.dialect, view.offset)
+        if gone and view.log_offset is not None and view.dialect == _MIRRORED:
             key = parse_flat_map(view.identity.encode()) or {}
             topic, number = key.get("topic"), key.get("partition")
             ours = key.get("cluster") == flow.source

@@ -81,11 +81,12 @@ def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s)
     assert "half_reset" in play.names()
 
 
-def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says():
+@pytest.mark.parametrize("offset", [None, {"offset": -1}, {}])
+def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(offset):
     play = stopped(0, 1)
     synced = play.world.now
     for at in (0, 1):
-        play.world.commit("mm2", orders(at), None)
+        play.world.commit("mm2", orders(at), offset)
     play.run(4)
     told = found(play, Name.HALF_RESET)
     assert told.summary.startswith("mm2 (west->east) is reset by half in 2 partitions: ")
