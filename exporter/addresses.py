@@ -11,7 +11,10 @@ import re
 from typing import Final, NamedTuple
 
 PORT_MAX: Final = 65_535
-_PARTS = re.compile(r"(?:\[(?P<ipv6>[^\[\]\s]+)\]|(?P<name>[^\s:,/@\[\]]+)):(?P<port>[0-9]{1,5})")
+# Of ASCII a name has letters, digits, hyphens, dots and underscores, and no sign of a placeholder
+# such as ${HOST}.
+_NAME: Final = r"(?:[\w.-]|[^\x00-\x7f\s])+"
+_PARTS = re.compile(rf"(?:\[(?P<ipv6>[^\[\]\s]+)\]|(?P<name>{_NAME})):(?P<port>[0-9]{{1,5}})")
 
 
 class Address(NamedTuple):

@@ -6,17 +6,26 @@ has the wrong shape is passed over here, as it is a mistake already.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from exporter.config.control_checks import control_checks
+from exporter.config.durations import parse_duration
 from exporter.config.files import problem_with, read_secret
 from exporter.config.raw import both, known, mapping, mappings
 from exporter.config.remedy_checks import remedy_checks
+from exporter.config.shape import Notify
 from exporter.config.web_checks import web_checks
 
 _FILE = "_file"
+_TLS = frozenset({"SSL", "SASL_SSL"})
+_SASL = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+_PROTOCOLS = frozenset({"PLAINTEXT"}) | _TLS | _SASL  # any other is a mistake of its own
+# Those of Java's clients are not among them: `offsetwatch check` says what to write instead.
+_OF_SASL = re.compile(r"sasl\.(mechanisms?|username|password)(_file)?")
+_OF_TLS = re.compile(r"ssl\.(ca|certificate|key)\.(location|pem)(_file)?")
 _AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
 
 
@@ -46,12 +55,37 @@ def cross_checks(document: dict[str, Any], folder: Path) -> list[str]:
         if "bootstrap.servers" in properties:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
         mistakes.extend(both(f"kafka.{name}.properties", properties))
+        mistakes.extend(_without_effect(f"kafka.{name}", mapping(kafka), properties))
     mistakes.extend(_notify(mapping(document.get("notify"))))
     mistakes.extend(_own_access(document))
     mistakes.extend(web_checks(document, folder))
     mistakes.extend(control_checks(document, folder))
     mistakes.extend(remedy_checks(document))
     return mistakes
+
+
+def _without_effect(path: str, kafka: dict[Any, Any], properties: dict[Any, Any]) -> Iterator[str]:
+    """Properties that librdkafka takes and does not use, so that the brokers refuse us later."""
+    names = sorted(name for name in properties if isinstance(name, str))
+    protocol = str(properties.get("security.protocol", "plaintext")).upper()
+    for pattern, able in ((_OF_SASL, _SASL), (_OF_TLS, _TLS)):
+        given = [name for name in names if pattern.fullmatch(name)]
+        if given and protocol in _PROTOCOLS - able:
+            yield (
+                f"{path}.properties.{given[0]}: of no use without security.protocol: "
+                f"{' or '.join(sorted(able))}"
+            )
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms"))
+    if mechanism == "OAUTHBEARER" and kafka.get("oauth_hook") is None:
+        method = str(properties.get("sasl.oauthbearer.method", "default")).lower()
+        if method == "default" and "sasl.oauthbearer.config" not in names:
+            yield (
+                f"{path}: OAUTHBEARER needs a token: give oauth_hook, or "
+                "sasl.oauthbearer.method: oidc with sasl.oauthbearer.token.endpoint.url"
+            )
+    certificate = f"{path}.properties.ssl.certificate.location"
+    if "ssl.certificate.location" in names and not {"ssl.key.location", "ssl.key.pem"} & set(names):
+        yield f"{certificate}: of no use without ssl.key.location"
 
 
 def _own_access(document: dict[Any, Any]) -> Iterator[str]:
@@ -111,6 +145,12 @@ def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
 
 
 def _notify(notify: dict[Any, Any]) -> Iterator[str]:
+    lasts_s, resend_s = (_seconds(notify, name) for name in ("lasts_s", "resend_s"))
+    if lasts_s is not None and resend_s is not None and lasts_s <= resend_s:
+        yield (
+            "notify.lasts_s: must be longer than notify.resend_s, or an Alertmanager resolves what "
+            "still fires"
+        )
     for kind, key in (("alertmanagers", "url"), ("webhooks", "name")):
         taken: set[str] = set()
         for path, receiver in mappings(notify.get(kind), f"notify.{kind}"):
@@ -125,6 +165,15 @@ def _notify(notify: dict[Any, Any]) -> Iterator[str]:
                 yield from both(path, receiver)
 
 
+def _seconds(notify: dict[Any, Any], name: str) -> float | None:
+    """Return a duration, or its default; None for what is none, which is a mistake of its own."""
+    value = notify.get(name, Notify.model_fields[name].default)
+    try:
+        return parse_duration(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
     """Who we are to a server, and whom we trust."""
     auth = server.get("auth")
@@ -132,6 +181,10 @@ def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
         yield from _auth(f"{path}.auth", auth)
     tls = mapping(server.get("tls"))
     yield from both(f"{path}.tls", tls)
+    urls = [server.get("url"), *_list(server.get("urls"))]
+    given = [url.lower() for url in urls if isinstance(url, str)]
+    if tls and given and all(url.startswith("http:") for url in given):
+        yield f"{path}.tls: of no use, as the address begins with http: and not with https:"
     if "cert_file" not in tls:
         for name in ("key_file", "key_password", "key_password_file"):
             if name in tls:
@@ -152,6 +205,10 @@ def _auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
     yield from both(path, auth)
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _flow(
     path: str, flow: dict[Any, Any], kafkas: Iterable[str], connects: tuple[dict[Any, Any], ...]
 ) -> Iterator[str]:
@@ -167,10 +224,8 @@ def _flow(
     downstream = flow.get("downstream")
     able = [at for at in connects if at.get("kafka") == downstream and not _has_url(at)]
     if len(able) != 1 and isinstance(downstream, str):
-        yield (
-            f"{path}.connect: required, as {len(able)} entries without url under connect lie on "
-            f'"{downstream}"'
-        )
+        found = f"{len(able)} entries without url are" if able else "no entry without url is"
+        yield (f'{path}.connect: required: under connect, {found} on "{downstream}"')
 
 
 def _has_url(connect: dict[Any, Any]) -> bool:

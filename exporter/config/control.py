@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, StringConstraints
 
 from exporter.config.section import Patterns, Section
-from exporter.config.types import File, Listen, Moment, Name, TokenFile
+from exporter.config.types import File, Listen, Moment, Name, TokenFile, form
+
+_SHA256: Final = "the 64 hexadecimal digits that sha256sum prints of the token, in lower case"
+_SAN: Final = "a kind and a name, as in dns:alertmanager-1.example.com (or uri:, email:, ip:)"
 
 
 class ControlTls(Section):
@@ -48,7 +51,7 @@ class Principal(Section):
 class Token(Principal):
     """A client that authenticates with a bearer token."""
 
-    token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+    token_sha256: Annotated[str, form(r"[0-9a-f]{64}", _SHA256)] | None = Field(
         default=None, repr=False
     )
     """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is not in
@@ -64,7 +67,7 @@ class Token(Principal):
 class Client(Principal):
     """A client that authenticates with a certificate of client_ca_file."""
 
-    san: Annotated[str, StringConstraints(pattern=r"^(dns|uri|email|ip):[\x21-\x7e]{1,500}$")]
+    san: Annotated[str, form(r"(dns|uri|email|ip):[\x21-\x7e]{1,500}", _SAN)]
     """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
     common name does not count."""
 

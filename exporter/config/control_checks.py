@@ -37,7 +37,7 @@ def control_checks(document: dict[str, Any], folder: Path) -> Iterator[str]:
     if not tokens and not clients and not users:
         yield "control: without tokens, clients or users no request is accepted"
     if users and not web:
-        yield "control.users: control.web_config_file is required, as passwords stand there"
+        yield "control.users: control.web_config_file is required: it has the passwords"
     if web and control.get("tls") is not None:
         yield "control: give tls or web_config_file, not both"
     yield from both("control.tls", tls)
@@ -68,7 +68,7 @@ def _principals(
             continue
         if name in roles:
             other = roles[name] != role and _HOOK in (role, roles[name])
-            hint = "; who hands in alerts can have no other role" if other else ""
+            hint = "; a client of role hook has no other role" if other else ""
             yield f'{path}.name: "{name}" is used twice{hint}'
         roles.setdefault(name, role)
 

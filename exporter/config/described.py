@@ -62,7 +62,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Flow.connect": "lab",
     "OffsetSyncs.kafka": "east",
     "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
-    "Alertmanager.url": "http://alertmanager-1:9093",
+    "Alertmanager.url": "https://alertmanager-1:9093",
     "Auto.connect": "lab",
     "Auto.connectors": ["orders-sink", "billing.*"],
     "Auto.actions": ["restart_failed"],

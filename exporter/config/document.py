@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from datetime import date
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
+import yaml.reader
 from pydantic.fields import FieldInfo
 
 from exporter.config.durations import PlainNumber
@@ -22,27 +24,80 @@ _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a t
 _DEPTH_MAX: Final = 50
 _TOO_DEEP: Final = "it is nested too deep"
 _UNFOLDS: Final = "it refers to its own parts, or to others so often that it unfolds without an end"
+# By the names that pydantic has for errors; its own words are of Python.
 _EXPECTED: Final = {
-    "string_type": "input should be a valid string",
+    "string_type": "expected a text",
     "dict_type": "expected a mapping",
+    "model_type": "expected a mapping",
     "list_type": "expected a list",
+    "path_type": "expected the path of a file",
 }
-_OUT_OF_BOUNDS: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
+_PLAINLY: Final = {
+    "missing": "required, and not given",
+    "bool_type": "expected true or false, without quotes",
+    "int_type": "expected a whole number, without quotes",
+    "int_from_float": "expected a whole number",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than_equal": "expected at most {le}",
+    "too_short": "expected at least {min_length} in the list, and it has {actual_length}",
+    "string_too_short": "it is empty",
+    "string_too_long": "longer than {max_length} characters",
+}
+_OUT_OF_PLAINLY: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
 _QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*?)(?P=quote)", re.DOTALL)
+_ALIAS: Final = "a value that begins with * or & is an alias or an anchor: put it in quotes"
+_TAG: Final = "a value that begins with ! is a tag: put it in quotes"
+_KIND: Final = "a value is not of its kind"
+_MISFIT: Final = "this does not fit the lines above it: check indentation, quotes and brackets"
+_BACKSLASH: Final = "a backslash in double quotes begins an escape: double it, or use single quotes"
+# What PyYAML says, by a part of it, and what it means to the author of the file.
 _MEANINGS = {
     "'\\t'": "a tab, which cannot indent in YAML: use spaces",
-    "undefined alias": "a value that begins with * is an alias: put it in quotes",
-    "a constructor for the tag": "a value that begins with ! is a tag: put it in quotes",
+    "undefined alias": _ALIAS,
+    "duplicate anchor": "an anchor (&) is given twice",
+    "alphabetic or numeric character": _ALIAS,
+    "a constructor for the tag": _TAG,
+    "tag handle": _TAG,
+    "while scanning a tag": _TAG,
+    "mapping values are not allowed": (
+        "a colon is not expected here: put a value that has one in quotes; otherwise check the "
+        "indentation, and the line above"
+    ),
+    "could not find expected ':'": "a key without a colon and a blank, here or in the line above",
+    "sequence entries are not allowed": "an entry of a list (-) has to begin on its own line",
+    "mapping keys are not allowed": "a value that begins with ? has to be in quotes",
+    "unknown escape": _BACKSLASH,
+    "hexadecimal numbers": _BACKSLASH,
+    "unexpected end of stream": "a quote before this is not closed",
+    "unexpected document separator": "a quote before this is not closed",
+    "or '}'": "a { before this is not closed, or a comma is missing",
+    "or ']'": "a [ before this is not closed, or a comma is missing",
+    "a single document": "a second document begins here (---): a configuration is one",
+    "<document start>": _MISFIT,
+    "<block end>": _MISFIT,
+    "a comment or a line break": "| and > begin a text of several lines: put this value in quotes",
+    "indentation indicator": "| and > begin a text of several lines: put this value in quotes",
+    "while parsing a node": "a value is missing or cannot begin so: put it in quotes",
+    "node content": "a value is missing or cannot begin so: put it in quotes",
+    "for merging": "<< needs a mapping, or a list of mappings",
+    "node, but found": _KIND,
+    "unhashable key": "a key is a list or a mapping, and has to be a text",
+    "directive": "a line that begins with % is a directive of YAML: put the value in quotes",
 }
-_SIGN = re.compile(r"<[a-z ]+>|[-:?,{}\[\]&*!|>%@`#]")
+_CANNOT_BEGIN: Final = "cannot start any token"
+_SIGN = re.compile(r"[-:?,{}\[\]&*!|>%@`#]")
 
 
 def read(path: Path) -> object:
     """What the file holds. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError((f"{path}: cannot be read: {exc}",)) from exc
+    except OSError as exc:
+        reason = exc.strerror or type(exc).__name__
+        raise ConfigError((f"{path}: cannot be read: {reason}",)) from exc
+    except UnicodeDecodeError as exc:
+        reason = f"it is not UTF-8 (byte {exc.start + 1}): save it as UTF-8"
+        raise ConfigError((f"{path}: cannot be read: {reason}",)) from exc
     return parsed(text, str(path))
 
 
@@ -52,7 +107,7 @@ def parsed(text: str, source: str) -> object:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
         _unfolded(found)
     except yaml.YAMLError as exc:
-        raise ConfigError((f"{source}: not YAML: {_yaml_problem(exc)}",)) from None
+        raise ConfigError((f"{source}: not YAML: {_yaml_problem(exc, text)}",)) from None
     except RecursionError:
         raise ConfigError((f"{source}: not YAML: {_TOO_DEEP}",)) from None
     except (ValueError, OverflowError):  # PyYAML's scanner, of "\UFFFFFFFF"
@@ -88,9 +143,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError, AttributeError, TypeError) as exc:
-            raise yaml.MarkedYAMLError(
-                problem="a value is not of its kind", problem_mark=node.start_mark
-            ) from exc
+            raise yaml.MarkedYAMLError(problem=_KIND, problem_mark=node.start_mark) from exc
 
     def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803
         """PyYAML looks through all open brackets at every one that follows."""
@@ -122,44 +175,52 @@ def _unfolded(found: object) -> None:
         left.extend((item, depth + 1) for item in inside)
 
 
-def _yaml_problem(error: yaml.YAMLError) -> str:
+def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
     """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
     mark = getattr(error, "problem_mark", None)
     if getattr(error, "problem", None) == _UNFOLDS:
         return _UNFOLDS
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, int(error.position)) + 1
+        return f"line {line}: a character that YAML does not allow, such as a control character"
     if mark is None:
         return "it holds characters that YAML does not allow"
     where = f"line {mark.line + 1}, column {mark.column + 1}"
     problem = str(getattr(error, "problem", None) or "cannot be parsed")
+    said = f"{getattr(error, 'context', None) or ''} {problem}"
     for sign, meaning in _MEANINGS.items():
-        if sign in problem:
+        if sign in said:
             return f"{where}: {meaning}"
-    opened = "or '}'" in problem or "or ']'" in problem
-    hint = "; a { or [ before it may not be closed" if opened else ""
-    return f"{where}: {_QUOTED.sub(_shown, problem)}{hint}"
-
-
-def _shown(quoted: re.Match[str]) -> str:
-    """YAML's own signs are shown; anything else may be of a password."""
-    return quoted[0] if _SIGN.fullmatch(quoted["text"]) else "what is there"
+    if _CANNOT_BEGIN in problem:
+        quoted = _QUOTED.search(problem)
+        character = quoted["text"] if quoted and _SIGN.fullmatch(quoted["text"]) else "this"
+        return f"{where}: a value cannot begin with {character}: put it in quotes"
+    return f"{where}: {_QUOTED.sub('what is there', problem)}"
 
 
 def mistake(error: dict[str, Any], top: type[Section]) -> str:
     """One line: the path, what is wrong, and a suggestion where there is a near name."""
     location = tuple(part for part in error["loc"] if part != "[key]")
-    if error["type"] == "invalid_key" or "[key]" in error["loc"]:
+    if error["type"] == "invalid_key" or (
+        "[key]" in error["loc"] and not isinstance(error["input"], str)
+    ):
         return f"{_path(location[:-1])}: {_key_problem(error['input'])}"
     path = _path(location)
     if error["type"] in _EXPECTED:
-        return f"{path}: {_EXPECTED[error['type']]}, not {_kind(error['input'], location)}"
-    if error["type"] in _OUT_OF_BOUNDS:
+        kind, given = error["type"], error["input"]
+        return f"{path}: {_EXPECTED[kind]}, not {_kind(given, location)}{_mend(kind, given)}"
+    if error["type"] in _OUT_OF_PLAINLY:
         plain = plain_number_of(_field_at(location, top))
         if plain is not None:
             (bound,) = error["ctx"].values()
-            than = f"{_OUT_OF_BOUNDS[error['type']]} {plain.written(bound)}"
+            than = f"{_OUT_OF_PLAINLY[error['type']]} {plain.written(bound)}"
             given = error["input"]  # the text itself below an optional, a number elsewhere
             shown = given if isinstance(given, str) else plain.written(given)
             return f"{path}: {shown} is {than}"
+    if error["type"] in _PLAINLY:
+        return f"{path}: {_PLAINLY[error['type']].format(**error.get('ctx', {}))}"
+    if error["type"] == "literal_error":
+        return f"{path}: {_choice(error['ctx']['expected'], error['input'])}"
     if error["type"] != "extra_forbidden":
         return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
     fields = _section_at(location[:-1], top).model_fields
@@ -167,6 +228,16 @@ def mistake(error: dict[str, Any], top: type[Section]) -> str:
     near = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(known)})"
     return f"{path}: unknown key{hint}"
+
+
+def _choice(expected: str, given: object) -> str:
+    """Return the words that a setting takes, and the one that was probably meant."""
+    words = re.findall("'([^']*)'", expected)
+    wanted = given.strip().lower() if isinstance(given, str) else ""
+    near = [word for word in words if word.lower() == wanted]
+    near = near or difflib.get_close_matches(wanted, words, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected {expected.replace(chr(39), '')}{hint}"
 
 
 def _key_problem(key: object) -> str:
@@ -182,15 +253,30 @@ def _key_problem(key: object) -> str:
 def _kind(value: object, location: tuple[str | int, ...]) -> str:
     """What stands there instead, without a word of it."""
     if isinstance(value, bool):
-        return "true or false: put it in quotes"
+        return "true or false"
     if isinstance(value, int | float):
-        return "a number: put it in quotes"
+        return "a number"
     if isinstance(value, list) and location[-1:] == ("bootstrap",):
         return "a list: write the addresses in one text, with commas between them"
     if isinstance(value, str):
         return "a text"
+    if isinstance(value, date):
+        return "a date"
+    if isinstance(value, dict) and location[-2:-1] == ("properties",):
+        return "a mapping: write the whole name of the property, as in sasl.mechanism"
     kinds: dict[type, str] = {list: "a list", dict: "a mapping", type(None): "nothing"}
     return kinds.get(type(value), "a value of another kind")
+
+
+def _mend(kind: str, given: object) -> str:
+    """Return how what is given becomes what is expected, if a few signs do that."""
+    if kind == "string_type" and isinstance(given, int | float | date):
+        return ": put it in quotes"
+    if kind == "list_type" and isinstance(given, dict):
+        return ": begin each entry with -"
+    if kind == "list_type" and isinstance(given, str):
+        return ": put [ ] around it"
+    return ""
 
 
 def _path(location: tuple[str | int, ...]) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import Final, NamedTuple
 
 DAY_S: Final = 86_400.0
+DURATION_MAX_S: Final = 36_500 * DAY_S  # beyond it, dates and timers of Python overflow
 FORMS: Final = "30s, 5m, 1h30m or 500ms; a plain number is seconds"
 _SECONDS: Final = {"d": DAY_S, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER: Final = r"\d+(?:\.\d+)?"
@@ -41,12 +42,13 @@ def parse_duration(text: str, forms: str = FORMS) -> float:
     if found is None:
         shown = f'"{bare}" is ' if short and _ATTEMPT.fullmatch(bare) else ""
         raise ValueError(f"{shown}not a duration: write {forms}")
-    return sum(_SECONDS[unit] * float(number) for unit, number in found.groupdict("0").items())
+    numbers = found.groupdict("0").items()
+    return _finite(sum(_SECONDS[unit] * float(number) for unit, number in numbers), forms)
 
 
 def _finite(seconds: float, forms: str) -> float:
-    if not math.isfinite(seconds):
-        raise ValueError(f"a duration has an end: write {forms}")
+    if not math.isfinite(seconds) or seconds > DURATION_MAX_S:
+        raise ValueError(f"a duration is at most {format_duration(DURATION_MAX_S)}: write {forms}")
     return seconds
 
 

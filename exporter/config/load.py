@@ -20,7 +20,11 @@ from exporter.config.shape import Config
 from exporter.config.types import FOLDER
 from exporter.errors import ConfigError
 
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
+_NO_NAME = (
+    "${...} has to hold the name of an environment variable and nothing else: letters, digits and _"
+)
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Config:
@@ -44,8 +48,10 @@ def parse(
 
     Paths in it are relative to `folder`.
     """
+    if document is None:
+        raise ConfigError((f"{source}: it is empty: kafka and connect are required",))
     if not isinstance(document, dict):
-        raise ConfigError((f"{source}: expected a mapping at the top level",))
+        raise ConfigError((f"{source}: expected a mapping at the top level, as in kafka: ...",))
     mistakes: list[str] = []
     filled = _fill(document, environment, "", mistakes)
     complete = fill_from_files(filled, folder, mistakes)
@@ -80,6 +86,9 @@ def _fill(value: Any, environment: Mapping[str, str], path: str, mistakes: list[
 
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
+        if _NAME.fullmatch(name) is None:
+            mistakes.append(f"{path}: {_NO_NAME}")
+            return match.group(0)
         if name not in environment:
             mistakes.append(f"{path}: environment variable {name} is not set")
             return match.group(0)

@@ -8,9 +8,10 @@ file's folder; no message about one repeats what stands there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, StringConstraints
+from pydantic import Field, SecretStr
 
 from exporter.addresses import canonical
 from exporter.config.control import Control
@@ -18,6 +19,7 @@ from exporter.config.remedy import Remedy
 from exporter.config.section import Patterns, Section
 from exporter.config.types import (
     Address,
+    AlertmanagerUrl,
     Alias,
     Duration,
     File,
@@ -30,6 +32,7 @@ from exporter.config.types import (
     Url,
     WebhookUrl,
     WorkerFile,
+    form,
     function_of,
 )
 
@@ -274,7 +277,7 @@ class History(Section):
     time."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
     """Records of a batch, which limits its memory: half a million fit a 1 GB heap."""
-    heap: Annotated[str, StringConstraints(pattern=r"^\d+[mg]$")] = "1g"
+    heap: Annotated[str, form(r"[0-9]+[mg]", "a number and m or g, as in 512m or 1g")] = "1g"
     """Heap of Spark's JVM."""
     master: str = "local[*]"
     """Spark's master; that of spark-submit wins. Default: this machine with all its cores, for a
@@ -284,7 +287,7 @@ class History(Section):
 class Alertmanager(Section):
     """An Alertmanager (API v2). Of those that form a cluster, each is to be named."""
 
-    url: Url
+    url: AlertmanagerUrl
     """Its address, without /api/v2/alerts."""
     auth: Auth | None = Field(default=None, repr=False)
     """Credentials, if it requires them."""
@@ -383,6 +386,24 @@ class Config(Section):
     """The history pipeline."""
     remedy: Remedy = Remedy()
     """Remediation of findings."""
+
+    def tls_settings(self) -> Iterator[tuple[str, Tls]]:
+        """Return the TLS settings of each server that we ask over HTTP, each with its path."""
+        servers: tuple[tuple[str, Connect | Alertmanager | Webhook | OwnAccess | None], ...] = (
+            *((f"connect[{number}]", connect) for number, connect in enumerate(self.connect)),
+            *(
+                (f"notify.alertmanagers[{number}]", receiver)
+                for number, receiver in enumerate(self.notify.alertmanagers)
+            ),
+            *(
+                (f"notify.webhooks[{number}]", receiver)
+                for number, receiver in enumerate(self.notify.webhooks)
+            ),
+            ("own_access", self.own_access),
+        )
+        for path, server in servers:
+            if server is not None and server.tls is not None:
+                yield path, server.tls
 
     def kafka_of(self, connect: Connect) -> Kafka | None:
         """Return the cluster that holds its topics, if one is named."""

@@ -18,25 +18,49 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from exporter.addresses import PORT_MAX, is_ipv6, parsed
+from exporter.addresses import is_ipv6, parsed
 from exporter.config import properties
-from exporter.config.durations import DAY_S, FORMS, PlainNumber, parse_duration
+from exporter.config.durations import (
+    DAY_S,
+    DURATION_MAX_S,
+    FORMS,
+    PlainNumber,
+    format_duration,
+    parse_duration,
+)
 from exporter.config.files import problem_with, read_private, read_secret, tokens_in
 
 FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
 _PROTOCOL = re.compile(r"(?P<name>[A-Za-z_]+)://(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
-_LISTEN = re.compile(r"(?P<host>\S+):[0-9]{1,5}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_JAVA_CLASS = r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$"
+_JAVA_CLASS = r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*"
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
 _DAYS: Final = "30d or 36h; a plain number is days"
-_HOOK = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_HOOK = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_SECURITY_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_ADDRESS: Final = (
+    "expected host:port, several separated by commas, as in broker-1:9092,broker-2:9092"
+)
 
 
 def _wrong(text: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{text}", {"text": text})
+
+
+def form(pattern: str, expected: str) -> AfterValidator:
+    """Return a check that a text has a form. Its message says the form in words and repeats
+    nothing, where pydantic's would show the pattern.
+    """
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if compiled.fullmatch(value) is None:
+            raise _wrong(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
 
 
 def addresses(value: str) -> str:
@@ -49,10 +73,12 @@ def addresses(value: str) -> str:
         protocol = _PROTOCOL.fullmatch(text)
         if protocol is not None:
             name = protocol["name"].upper()
-            raise _wrong(
-                f"{where}write host:port without {name}://, and security.protocol: {name} under "
-                "properties"
+            hint = (
+                f", and security.protocol: {name} under properties"
+                if name in _SECURITY_PROTOCOLS
+                else ""
             )
+            raise _wrong(f"{where}write host:port without {protocol['name']}://{hint}")
         problem = _address_problem(text)
         if problem is not None:
             raise _wrong(f"{where}{problem}")
@@ -73,17 +99,23 @@ def _address_problem(text: str) -> str | None:
         return "the port is missing: host:port, as in broker-1:9092"
     if colon and port.isdecimal() and parsed(f"{host}:1") is not None:
         return "a port is a number from 1 to 65535"
-    return "expected host:port, as in broker-1:9092 or [::1]:9092"
+    return _ADDRESS
 
 
 def _listen(value: str) -> str:
-    """An address to bind, whose host may be any."""
-    match = _LISTEN.fullmatch(value)
-    if match is None:
-        raise _wrong("expected host:port, as in 127.0.0.1:9640 or [::1]:9640")
-    if not 1 <= int(value.rpartition(":")[2]) <= PORT_MAX:
+    """An address to bind."""
+    if parsed(value) is not None:
+        return value
+    host, colon, port = value.rpartition(":")
+    if "://" in value:
+        raise _wrong("write host:port without a scheme, as in 127.0.0.1:9640")
+    if host in {"", "*"} and colon and port.isdecimal():
+        raise _wrong("name the host: 0.0.0.0 for all addresses of this machine, or 127.0.0.1")
+    if is_ipv6(value) or is_ipv6(host):
+        raise _wrong("write an IPv6 host in brackets, as in [::1]:9640")
+    if colon and port.isdecimal() and parsed(f"{host}:1") is not None:
         raise _wrong("a port is a number from 1 to 65535")
-    return value
+    raise _wrong("expected host:port, as in 127.0.0.1:9640 or [::1]:9640")
 
 
 def _url(value: str) -> str:
@@ -104,7 +136,8 @@ def _url(value: str) -> str:
         raise _wrong("write an IPv6 host in brackets, as in http://[::1]:8083") from None
     if "@" in parts.netloc:
         raise _wrong("leave user and password out of it, and give them under auth")
-    if not host or re.search(r"\s", found):
+    bare = host or ""
+    if (parsed(f"{bare}:1") is None and not is_ipv6(bare)) or re.search(r"\s", found):
         raise _wrong("expected http://host:port or https://host:port")
     if port == 0:
         raise _wrong("a port is a number from 1 to 65535")
@@ -119,22 +152,41 @@ def _base_url(value: str) -> str:
     return found
 
 
-def _folder(value: str) -> str:
-    """Not a URI: it would be taken for a folder of that name, here."""
+def _path(value: str) -> str:
+    """Not relative to a home folder, which only shells know."""
+    if value.startswith("~"):
+        raise _wrong("~ is not expanded here: write the whole path")
+    return value
+
+
+def _folder(value: str, info: ValidationInfo) -> str:
+    """Not a URI: it would be taken for a folder of that name, here. It need not exist yet."""
     if _SCHEME.match(value):
         raise _wrong("a folder, mounted wherever it is needed; not a URI")
+    found = Path((info.context or {}).get(FOLDER, ".")) / _path(value)
+    if found.exists() and not found.is_dir():
+        raise _wrong("expected a folder, and a file is there")
     return value
+
+
+def _alertmanager(value: str) -> str:
+    """The address of an Alertmanager, to which the path of its API is appended."""
+    found = _base_url(value)
+    if re.search("/api/v[12](/|$)", found):
+        raise _wrong("leave out /api and what follows: /api/v2/alerts is appended to this address")
+    return found
 
 
 def _compiled(value: object) -> object:
     if not isinstance(value, str):
-        raise _wrong("input should be a valid string")
+        raise _wrong("expected a regular expression, as a text")
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as exc:
         at = getattr(exc, "pos", None)
         where = "" if at is None else f", at character {at + 1}"
-        raise _wrong(f"not a regular expression{where}") from None
+        hint = "; .* stands for any characters" if value.startswith("*") else ""
+        raise _wrong(f"not a regular expression{where}{hint}") from None
 
 
 def _selector(value: str) -> str:
@@ -166,6 +218,7 @@ def _zone(value: str) -> str:
 
 def _found(path: Path, info: ValidationInfo) -> Path:
     """The file, absolute; a mistake if it cannot be read now."""
+    _path(str(path))
     found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
     try:
         read_secret(found)
@@ -233,8 +286,8 @@ def _finite(value: object, forms: str) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number):
-        raise _wrong(f"a duration has an end: write {forms}")
+    if not math.isfinite(number) or number > DURATION_MAX_S:
+        raise _wrong(f"a duration is at most {format_duration(DURATION_MAX_S)}: write {forms}")
     return number
 
 
@@ -249,10 +302,15 @@ def is_loopback(listen: str) -> bool:
 
 def _imported(value: str) -> str:
     """The name itself, once it is known to lead to a function."""
+    module, _, function = value.partition(":")
     try:
         usable = callable(function_of(value))
-    except (ImportError, AttributeError) as exc:
-        raise _wrong(f"cannot be imported: {exc}") from None
+    except ImportError as exc:
+        raise _wrong(
+            f"cannot be imported: {exc}; install it where offsetwatch is installed"
+        ) from None
+    except AttributeError:
+        raise _wrong(f"the module {module} has no {function}") from None
     except Exception as exc:  # noqa: BLE001 - the module is not ours: anything may come out of it
         raise _wrong(f"cannot be imported: {type(exc).__name__}") from None
     if not usable:
@@ -268,10 +326,13 @@ def function_of(name: str) -> Any:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Alias = Annotated[str, StringConstraints(max_length=100)]
-Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+Topic = Annotated[
+    str, form(r"[A-Za-z0-9._-]{1,249}", "the name of a topic: letters, digits, dots, _ and -")
+]
 Address = Annotated[str, AfterValidator(addresses)]
 Listen = Annotated[str, AfterValidator(_listen)]
 Url = Annotated[str, AfterValidator(_base_url)]
+AlertmanagerUrl = Annotated[str, AfterValidator(_alertmanager)]
 WebhookUrl = Annotated[str, AfterValidator(_url)]
 Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
 File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
@@ -280,10 +341,12 @@ WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_of_worker)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Duration = Annotated[float, BeforeValidator(_duration), PlainNumber(1.0)]
 Days = Annotated[float, BeforeValidator(_days), PlainNumber(DAY_S)]
-Hook = Annotated[str, StringConstraints(pattern=_HOOK), AfterValidator(_imported)]
-JavaClass = Annotated[str, StringConstraints(pattern=_JAVA_CLASS)]
+Hook = Annotated[
+    str, form(_HOOK, "module:function, as in package.module:function"), AfterValidator(_imported)
+]
+JavaClass = Annotated[str, form(_JAVA_CLASS, "the full name of a Java class")]
 Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_selector)]
 TimeOfDay = Annotated[str, BeforeValidator(_time_of_day)]
 Zone = Annotated[str, AfterValidator(_zone)]
-LogFile = Annotated[str, StringConstraints(min_length=1)]
-Folder = Annotated[str, AfterValidator(_folder)]
+LogFile = Annotated[str, StringConstraints(min_length=1), AfterValidator(_path)]
+Folder = Annotated[str, StringConstraints(min_length=1), AfterValidator(_folder)]

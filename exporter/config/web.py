@@ -20,7 +20,7 @@ from exporter.config.document import mistake, parsed
 from exporter.config.files import problem_with, read_secret
 from exporter.config.raw import mapping
 from exporter.config.section import Section
-from exporter.config.types import FOLDER, File
+from exporter.config.types import FOLDER, File, form
 from exporter.errors import ConfigError
 
 COST_MIN: Final = 4  # bcrypt's own
@@ -67,11 +67,15 @@ def _hash(value: SecretStr) -> SecretStr:
     return value
 
 
-User = Annotated[str, StringConstraints(pattern=r"^[^:\x00-\x1f\x7f]{1,100}$")]
+User = Annotated[
+    str, form(r"[^:\x00-\x1f\x7f]{1,100}", "the name of a user, of 1 to 100 characters without :")
+]
 Hash = Annotated[SecretStr, AfterValidator(_hash)]
 San = Annotated[str, StringConstraints(min_length=1)]
 # What a header can carry; blank means that it is not sent.
-Value = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$", max_length=4096)]
+Value = Annotated[
+    str, StringConstraints(max_length=4096), form(r"[\x20-\x7e]*", "printable characters of ASCII")
+]
 
 
 class WebTls(Section):

@@ -79,16 +79,18 @@ def test_a_file_that_is_no_text_is_a_mistake(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load(path, {})
     path.write_bytes(b"kafka: \x00")
-    with pytest.raises(ConfigError, match="characters that YAML does not allow"):
+    with pytest.raises(ConfigError, match="line 1: a character that YAML does not allow"):
         load(path, {})
 
 
 def test_the_environment_fills_in_strings_and_nothing_else():
-    secret = {"sasl.password": "${PASSWORD}", "client.id": "${USER}-${USER}", "plain": "$PASSWORD"}
+    sasl = {"security.protocol": "SASL_SSL", "sasl.password": "${PASSWORD}"}
+    secret = {**sasl, "client.id": "${USER}-${USER}", "plain": "$PASSWORD"}
     kafka = {"east": {"bootstrap": "${HOST}:9092", "properties": secret}}
     config = parse(document(kafka=kafka), {"PASSWORD": "a${USER}", "USER": "me", "HOST": "broker"})
     assert config.kafka["east"].client_properties() == {
         "bootstrap.servers": "broker:9092",
+        "security.protocol": "SASL_SSL",
         "sasl.password": "a${USER}",  # what was filled in is not looked into again
         "client.id": "me-me",
         "plain": "$PASSWORD",
@@ -103,9 +105,8 @@ def test_without_another_the_environment_is_that_of_the_process(tmp_path, monkey
 
 
 def test_a_secret_is_in_the_clients_properties_and_in_no_picture_of_the_configuration():
-    kafka = {
-        "east": {"bootstrap": "a:1", "properties": {"sasl.password": SECRET, "b": "${SECRET}"}}
-    }
+    sasl = {"security.protocol": "SASL_SSL", "sasl.password": SECRET}
+    kafka = {"east": {"bootstrap": "a:1", "properties": {**sasl, "b": "${SECRET}"}}}
     config = parse(document(kafka=kafka), {"SECRET": SECRET})
     assert config.kafka["east"].client_properties()["b"] == SECRET
     assert SECRET not in repr(config)
@@ -113,7 +114,8 @@ def test_a_secret_is_in_the_clients_properties_and_in_no_picture_of_the_configur
 
 
 def test_a_secret_beside_a_mistake_is_in_no_message():
-    kafka = {"east": {"bootstrap": SECRET, "properties": {"sasl.password": [SECRET], "x": SECRET}}}
+    sasl = {"security.protocol": "SASL_SSL", "sasl.password": [SECRET]}
+    kafka = {"east": {"bootstrap": SECRET, "properties": {**sasl, "x": SECRET}}}
     with pytest.raises(ConfigError) as caught:
         parse(document(kafka=kafka, tick_s=SECRET, listen=SECRET), {})
     assert len(caught.value.mistakes) == 4
@@ -163,8 +165,8 @@ UNFOLDS = "it refers to its own parts, or to others so often that it unfolds wit
         ("a: 0x_", f"line 1, column 4: {KIND}"),
         ("a: 2001-99-99", f"line 1, column 4: {KIND}"),
         ("a: " + "9" * 5_000, f"line 1, column 4: {KIND}"),
-        ("!!map x", "line 1, column 1: expected a mapping node, but found scalar"),
-        ("a: !!set [b]", "line 1, column 4: expected a mapping node, but found sequence"),
+        ("!!map x", f"line 1, column 1: {KIND}"),
+        ("a: !!set [b]", f"line 1, column 4: {KIND}"),
         ('a: "\\UFFFFFFFF"', "an escape is no character"),
         ('a: "\\U00110000"', "an escape is no character"),
         ("[" * 5_000, "line 1, column 51: it is nested too deep"),

@@ -14,7 +14,8 @@ PATHS = """\
 kafka:
   k:
     bootstrap: "a:1"
-    properties: {ssl.ca.location: ca.pem, https.ca.location: probe, client.id: ca.pem}
+    properties:
+      {security.protocol: SSL, ssl.ca.location: ca.pem, https.ca.location: probe, client.id: ca.pem}
 connect: [{name: lab, kafka: k, url: "http://a:1", worker_logs: [connect.log, /var/log/c.log]}]
 state_dir: ../state
 history: {path: tables}
@@ -54,6 +55,7 @@ def test_paths_are_the_same_from_everywhere(tmp_path, monkeypatch, named):
         "kill_switch": str(home / "STOP"),
         "worker_logs": [str(home / "connect.log"), "/var/log/c.log"],
         "properties": {
+            "security.protocol": "SSL",
             "ssl.ca.location": str(home / "ca.pem"),
             "https.ca.location": "probe",
             "client.id": "ca.pem",
@@ -72,7 +74,8 @@ def test_defaults_are_beside_the_file_too(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(PATH_PROPERTIES))
 def test_every_path_that_librdkafka_takes_is_relative_to_the_file(name, tmp_path):
-    kafka = {"k": {"bootstrap": "a:1", "properties": {name: "secrets/x"}}}
+    tls = {"security.protocol": "SSL", "ssl.key.location": "/key"}
+    kafka = {"k": {"bootstrap": "a:1", "properties": {**tls, name: "secrets/x"}}}
     connect = [{"name": "lab", "kafka": "k", "url": "http://a:1"}]
     found = parse({"kafka": kafka, "connect": connect}, {}, folder=tmp_path)
-    assert found.kafka["k"].properties == {name: str(tmp_path / "secrets/x")}
+    assert found.kafka["k"].properties == {**tls, name: str(tmp_path / "secrets/x")}

@@ -59,10 +59,13 @@ def headers(**more: str) -> dict[str, Any]:
                 )
             ],
         ),
-        ({"tls_server_config": {}}, [f"tls_server_config.{key}: field required" for key in TLS]),
+        (
+            {"tls_server_config": {}},
+            [f"tls_server_config.{key}: required, and not given" for key in TLS],
+        ),
         (
             tls(min_version="TLS11"),
-            ["tls_server_config.min_version: input should be 'TLS12' or 'TLS13'"],
+            ["tls_server_config.min_version: expected TLS12 or TLS13"],
         ),
         (
             tls(min_version="TLS13", max_version="TLS12"),
@@ -101,7 +104,7 @@ def headers(**more: str) -> dict[str, Any]:
         ),
         (
             headers(X_Frame_Options="all"),
-            ["http_server_config.headers.X-Frame-Options: input should be 'deny' or 'sameorigin'"],
+            ["http_server_config.headers.X-Frame-Options: expected deny or sameorigin"],
         ),
         (
             headers(X_Frame_Option="deny"),
@@ -198,7 +201,7 @@ def test_no_message_repeats_a_user_a_password_or_a_hash(folder: Path, secret: st
         (
             False,
             {"users": [{"name": "a", "role": "viewer", "user": "a"}]},
-            ["control.users: control.web_config_file is required, as passwords stand there"],
+            ["control.users: control.web_config_file is required: it has the passwords"],
         ),
     ],
     ids=["fine", "no password", "no TLS", "no file"],

@@ -1,0 +1,105 @@
+"""Messages on a configuration are in its author's words, wherever and whatever the mistake is:
+none of pydantic's, PyYAML's or Python's, and no regular expression.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.config import parse
+from exporter.config.document import parsed
+from exporter.errors import ConfigError
+
+from .test_shape import folder, places, whole
+
+__all__ = ["folder"]
+
+LIBRARIES = re.compile(
+    r"[Ii]nput should|instance of|dictionary|after validation|valid (string|integer|boolean)|"
+    r"[Ee]xtra inputs|validation|field required|pattern '|\^\S*\$|\\[sdwx]|"
+    r"token\b(?! file)|scalar|\bnode\b|<[a-z ]+>|\bstream\b|codec|what is there|Errno|"
+    r"\bNone\b|NoneType|class '|object at|__",
+)
+WRONG = (
+    None,
+    True,
+    7,
+    -1,
+    1.5,
+    "",
+    "x y",
+    "a" * 5_000,
+    ["x"],
+    [],
+    {"x": "y"},
+    {},
+    date(2026, 1, 1),
+)
+# What a configuration says of tokens of clients, and placeholders of ours.
+OURS = re.compile(r"control\.tokens|token_(file|sha256)|bearer_token|a token|the token|same token")
+
+
+def messages(folder: Path, document: Any) -> tuple[str, ...]:
+    try:
+        parse(document, {}, folder=folder)
+    except ConfigError as exc:
+        return exc.mistakes
+    return ()
+
+
+@pytest.mark.parametrize("place", list(places(whole())), ids=lambda at: ".".join(map(str, at)))
+def test_no_message_is_in_the_words_of_a_library(folder: Path, place: tuple[Any, ...]):
+    for wrong in WRONG:
+        document = deepcopy(whole())
+        inner = document
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = wrong
+        for message in messages(folder, document):
+            assert not LIBRARIES.search(OURS.sub("", message)), message
+
+
+def test_a_key_that_is_missing_or_too_much_is_named(folder: Path):
+    document = whole()
+    del document["kafka"]["east"]["bootstrap"]
+    document["kafka"]["east"]["bootstrap_server"] = "a:1"
+    assert messages(folder, document)[:2] == (
+        "config: kafka.east.bootstrap: required, and not given",
+        'config: kafka.east.bootstrap_server: unknown key, did you mean "bootstrap"?',
+    )
+
+
+TEXT = yaml.safe_dump(whole())
+SIGNS = "\t@`%&*!|>'\"{}[],:?-#\\ \x00\n<"
+
+
+def broken() -> list[str]:
+    """The whole file with one character put in or left out, at places spread over it."""
+    step = 37
+    cut = [TEXT[:at] + TEXT[at + 1 :] for at in range(0, len(TEXT), step)]
+    put = [
+        TEXT[:at] + SIGNS[number % len(SIGNS)] + TEXT[at:]
+        for number, at in enumerate(range(0, len(TEXT), step // 3))
+    ]
+    begun = [f"a: {sign}\n" for sign in SIGNS] + [f"a: {sign}b c\n" for sign in SIGNS]
+    return [*cut, *put, *begun, *(f"a: [b{sign}\nc: d" for sign in SIGNS)]
+
+
+def test_what_is_no_yaml_is_described_without_the_words_of_its_parser():
+    found = 0
+    for text in broken():
+        try:
+            parsed(text, "f")
+        except ConfigError as exc:
+            (message,) = exc.mistakes
+            found += 1
+            assert message.startswith("f: not YAML: ")
+            assert not LIBRARIES.search(message), (message, text)
+    assert found > 50
