@@ -86,15 +86,25 @@ def check(config_path: Path) -> None:
     from exporter.serve.web import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
+    from exporter.clients.auth import unusable_tls  # noqa: PLC0415
     from exporter.clients.kafka import refused_settings  # noqa: PLC0415
 
-    mistakes = tuple(
-        f"{config_path.name}: kafka.{name}.properties.{error.detail}"
+    mistakes = [
+        f"kafka.{name}.properties.{error.detail}"
         for name, kafka in loaded.kafka.items()
         for error in refused_settings(name, kafka.properties)
-    )
+    ]
+    for path, tls in loaded.tls_settings():
+        mistakes.extend(f"{path}.{problem}" for problem in unusable_tls(tls))
+    if loaded.control is not None and loaded.control.tls is not None:
+        from exporter.serve.control.tls import ServerTls  # noqa: PLC0415
+
+        try:
+            ServerTls(loaded.control)
+        except ConfigError as exc:
+            mistakes.extend(exc.mistakes)
     if mistakes:
-        raise ConfigError(mistakes)
+        raise ConfigError(tuple(f"{config_path.name}: {mistake}" for mistake in mistakes))
     control = None if loaded.control is None else loaded.control.web_config_file
     for file in (loaded.web_config_file, control):
         if file is not None:

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from exporter.config import Auth, Tls
 from exporter.config.files import problem_with, read_secret, stamp
+from exporter.config.tls_problem import tls_problem
 
 
 class CannotIdentify(Exception):
@@ -26,9 +27,9 @@ def authorization(auth: Auth | None) -> dict[str, str]:
     if auth is None:
         return {}
     if auth.username is None:
-        token = _secret(auth.bearer_token, auth.bearer_token_file, "bearer_token")
+        token = _secret(auth.bearer_token, auth.bearer_token_file, "auth.bearer_token")
         return {"Authorization": f"Bearer {_one_line(token or '', 'bearer_token')}"}
-    password = _secret(auth.password, auth.password_file, "password") or ""
+    password = _secret(auth.password, auth.password_file, "auth.password") or ""
     pair = base64.b64encode(f"{auth.username}:{password}".encode()).decode()
     return {"Authorization": f"Basic {pair}"}
 
@@ -60,6 +61,15 @@ class TlsContext:
         return tuple(stamp(path) for path in files if path is not None)
 
 
+def unusable_tls(tls: Tls) -> tuple[str, ...]:
+    """Return why these files make no TLS context: empty if they do."""
+    try:
+        _context(tls)
+    except CannotIdentify as exc:
+        return (str(exc),)
+    return ()
+
+
 @cache
 def _nobody() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -69,23 +79,18 @@ def _context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
     except (OSError, ValueError) as exc:
-        raise CannotIdentify(f"tls.ca_file: {_tls_problem(exc)}") from None
+        problem = tls_problem(exc, authorities=True)
+        raise CannotIdentify(f"tls.ca_file: {problem}") from None
     if tls.cert_file is None:
         return context
-    password = _secret(tls.key_password, tls.key_password_file, "key_password") or ""
+    password = _secret(tls.key_password, tls.key_password_file, "tls.key_password") or ""
     try:
         # A password that is always given, as OpenSSL would ask for a missing one on the terminal.
         context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: password)
     except (OSError, ValueError) as exc:
-        problem = _tls_problem(exc)
+        problem = tls_problem(exc)
         raise CannotIdentify(f"tls.cert_file, key_file or key_password: {problem}") from None
     return context
-
-
-def _tls_problem(error: OSError | ValueError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"cannot be used: {error.reason or 'not PEM'}"
-    return problem_with(error) if isinstance(error, OSError) else "cannot be used"
 
 
 def _secret(value: SecretStr | None, path: Path | None, name: str) -> str | None:
@@ -94,7 +99,7 @@ def _secret(value: SecretStr | None, path: Path | None, name: str) -> str | None
     try:
         return read_secret(path)
     except (OSError, ValueError) as exc:
-        raise CannotIdentify(f"auth.{name}_file: {problem_with(exc)}") from None
+        raise CannotIdentify(f"{name}_file: {problem_with(exc)}") from None
 
 
 def _one_line(token: str, name: str) -> str:

@@ -82,7 +82,9 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
             said = f"{refused.name}: {refused.detail}"
         raise kind(name, missing or said) from exc
     except (TypeError, ValueError) as exc:  # of a property that is a function elsewhere
-        raise SettingsRefused(name, str(exc)) from exc
+        named = next((key for key in settings if key in str(exc)), None)
+        why = f"{named}: a function of programs, which no text can be; leave it out"
+        raise SettingsRefused(name, str(exc) if named is None else why) from exc
 
 
 def _kind_of(code: int) -> type[ClientError]:

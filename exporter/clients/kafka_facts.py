@@ -368,7 +368,10 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
         context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
         if "ssl.certificate.location" in properties:
             context.load_cert_chain(
-                properties["ssl.certificate.location"], properties.get("ssl.key.location")
+                properties["ssl.certificate.location"],
+                properties.get("ssl.key.location"),
+                # Always given, as OpenSSL would ask for a missing one on the terminal.
+                password=lambda: "",
             )
     except OSError:
         return None  # librdkafka will say what is wrong with the files

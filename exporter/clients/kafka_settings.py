@@ -29,13 +29,32 @@ _OF_JAVA: Final = {
     "ssl.protocol": f"{_JAVA}; leave it out",
     "ssl.enabled.protocols": f"{_JAVA}; leave it out",
 }
+_HAS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 _MECHANISMS: Final = {
     "AWS_MSK_IAM": "is of Java clients alone; write OAUTHBEARER, and oauth_hook for the tokens",
     "GSSAPI": (
-        "(Kerberos) is not in this build of librdkafka, which has PLAIN, SCRAM-SHA-256, "
-        "SCRAM-SHA-512 and OAUTHBEARER; use a listener that has one of them, or a confluent-kafka "
-        "that is built with libsasl2"
+        f"(Kerberos) is not in this build of librdkafka, which has {_HAS}; use a listener that has "
+        "one of them, or a confluent-kafka that is built with libsasl2"
     ),
+}
+_VALUES: Final = {
+    "security.protocol": "expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    "sasl.oauthbearer.method": "expected default or oidc",
+    "ssl.endpoint.identification.algorithm": (
+        "expected https, or none to take a certificate of any host name"
+    ),
+}
+_NO_CERTIFICATE: Final = "the file has no certificate in PEM"
+_NO_KEY: Final = "the file has no private key in PEM, or ssl.key.password is missing or wrong"
+# Of librdkafka's messages on files, a part of each, and what it means.
+_FILES: Final = {
+    "key values mismatch": "the key does not belong to the certificate",
+    "key type mismatch": "the key does not belong to the certificate",
+    "no certificate or crl found": _NO_CERTIFICATE,
+    "ssl.certificate.": _NO_CERTIFICATE,
+    "ssl.ca.": _NO_CERTIFICATE,
+    "ssl.keystore.location": "the file is no PKCS#12 store, or ssl.keystore.password is wrong",
+    "ssl.key.": _NO_KEY,
 }
 # To suggest one for a name that there is not: those of connections, of 2.15.
 _KNOWN: Final = (
@@ -93,7 +112,14 @@ _IN_WORDS: Final = {
     ),
 }
 _UNKNOWN: Final = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
-_WRONG_VALUE: Final = re.compile(r'Invalid value .*for configuration property "(?P<name>[^"]*)"')
+_WRONG_VALUE: Final = re.compile(
+    r'Invalid value .*for configuration property "(?P<name>[^"]*)"'
+    r'|"(?P<empty>[^"]*)" cannot be set to empty value'
+)
+_RANGE: Final = re.compile(
+    r'property "(?P<name>[^"]*)" value .* is outside allowed range (?P<least>\S+)\.\.(?P<most>\d+)'
+)
+_MAKING: Final = re.compile(r"^Failed to create [a-z ]+: ")
 _MECHANISM: Final = re.compile(r"(?:SASL mechanism:?|mechanism) (?P<mechanism>[\w-]+)")
 
 
@@ -106,6 +132,7 @@ class RefusedProperty(NamedTuple):
 
 def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty | None:
     """Return which property librdkafka refuses with these words; None where they do not tell."""
+    said = _MAKING.sub("", said)
     unknown = _UNKNOWN.search(said)
     if unknown is not None:
         name = unknown["name"]
@@ -116,14 +143,24 @@ def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty
             return RefusedProperty(name, _OF_JAVA[name])
     wrong = _WRONG_VALUE.search(said)
     if wrong is not None:
-        return RefusedProperty(wrong["name"], f"is refused: {said}")
+        name = wrong["name"] or wrong["empty"]
+        why = "its value is refused; see CONFIGURATION.md of librdkafka"
+        return RefusedProperty(name, _VALUES.get(name, why))
+    bounds = _RANGE.search(said)
+    if bounds is not None:
+        why = f"expected a number from {bounds['least']} to {bounds['most']}"
+        return RefusedProperty(bounds["name"], why)
     mechanism = _MECHANISM.search(said)
     if mechanism is not None:
         name = "sasl.mechanisms" if "sasl.mechanisms" in properties else "sasl.mechanism"
-        why = _MECHANISMS.get(mechanism["mechanism"].upper(), f"is refused: {said}")
+        why = _MECHANISMS.get(mechanism["mechanism"].upper(), f"is none of {_HAS}")
         return RefusedProperty(name, f"{mechanism['mechanism']} {why}")
     named = [name for name in properties if name in said]
-    return RefusedProperty(max(named, key=len), said) if named else None
+    if not named:
+        return None
+    of_file = "failed: error:" in said
+    words = next((words for part, words in _FILES.items() if of_file and part in said), said)
+    return RefusedProperty(max(named, key=len), words)
 
 
 def _no_such(name: str) -> str:

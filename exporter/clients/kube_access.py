@@ -27,7 +27,8 @@ from exporter.clients.http_body import VALUES_MAX, is_too_wide, read_body
 from exporter.clients.http_client import HTML_PAGE, async_client, is_html, redirect_of
 from exporter.clients.redaction import without_secrets
 from exporter.clients.wire import bounds, carry_out, error_of
-from exporter.config.files import problem_with, read_secret
+from exporter.config.files import read_secret
+from exporter.config.tls_problem import tls_problem
 from exporter.errors import ClientError, ConfigError, Malformed, TooLarge
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -86,7 +87,7 @@ class Access:
             if self.cert is not None and self.key is not None:
                 _show(context, self.cert, self.key)
         except (OSError, ValueError) as exc:
-            raise CannotIdentify(f"its certificates cannot be used: {_problem(exc)}") from None
+            raise CannotIdentify(f"its certificates: {_problem(exc)}") from None
         return context
 
 
@@ -99,9 +100,7 @@ def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
 
 
 def _problem(error: OSError | ValueError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return str(error.reason or "not PEM")
-    return problem_with(error) if isinstance(error, OSError) else "cannot be used"
+    return tls_problem(error) if isinstance(error, OSError) else "cannot be used"
 
 
 # --- where ----------------------------------------------------------------------------------------

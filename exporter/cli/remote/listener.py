@@ -16,6 +16,7 @@ import msgspec
 from exporter.clients.http_body import read_body_now
 from exporter.clients.http_client import HTML_PAGE, blocking_client, is_html, redirect_of
 from exporter.config.files import problem_with, read_private, tokens_in
+from exporter.config.tls_problem import tls_problem
 from exporter.errors import (
     ConfigError,
     CutOff,
@@ -34,6 +35,7 @@ from exporter.remedy.model.desk import GuardTold, PlanState
 PREFIX: Final = "/api/v1"
 TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # four times the largest page of the journal
+_ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Noun = TypeVar("Noun")
@@ -121,9 +123,9 @@ class Asking:
                     raise Malformed(self._url, f"HTTP {response.status_code}: {where}")
                 answer = Reply(response.status_code, self._bounded(response))
         except httpx.ConnectError as exc:
-            raise Unreachable(self._url, str(exc)) from exc
+            raise Unreachable(self._url, str(exc), _ADVICE) from exc
         except httpx.ConnectTimeout as exc:
-            raise Unreachable(self._url, "no connection in time") from exc
+            raise Unreachable(self._url, "no connection in time", _ADVICE) from exc
         except httpx.TimeoutException as exc:
             said = "no answer in time; look whether it was done before asking again"
             raise TimedOut(self._url, said) from exc
@@ -206,11 +208,14 @@ def _tls(listener: Listener) -> ssl.SSLContext | bool:
     if not listener.url.startswith("https:"):
         return False  # of no meaning: on this machine, in the clear
     context = ssl.create_default_context()
-    try:
-        if listener.ca_file is not None:
+    if listener.ca_file is not None:
+        try:
             context.load_verify_locations(listener.ca_file)
-        if listener.cert_file is not None:
+        except OSError as exc:  # ssl.SSLError is one
+            raise ConfigError((f"--ca-file: {tls_problem(exc, authorities=True)}",)) from exc
+    if listener.cert_file is not None:
+        try:
             context.load_cert_chain(listener.cert_file, listener.key_file)
-    except OSError as exc:  # ssl.SSLError is one
-        raise ConfigError((f"--ca-file, --cert-file: {exc.strerror or exc}",)) from exc
+        except OSError as exc:
+            raise ConfigError((f"--cert-file or --key-file: {tls_problem(exc)}",)) from exc
     return context

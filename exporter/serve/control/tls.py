@@ -10,12 +10,14 @@ from typing import Final
 import structlog
 
 from exporter.config import Control, ControlTls, Web
-from exporter.config.files import problem_with, read_secret, stamp
+from exporter.config.files import read_secret, stamp
+from exporter.config.tls_problem import tls_problem
 from exporter.errors import ConfigError
 from exporter.serve.families import WebFile
 from exporter.serve.web.current import Current
 
 _OLDEST: Final = ssl.TLSVersion.TLSv1_2
+_CLIENT_CA: Final = "client_ca_file"
 
 log = structlog.get_logger()
 
@@ -89,7 +91,7 @@ class ServerTls:
             try:
                 context.load_verify_locations(cafile=tls.client_ca_file)
             except (OSError, ValueError) as exc:
-                raise _unusable("client_ca_file", exc) from None
+                raise _unusable(_CLIENT_CA, exc) from None
             context.verify_mode = self._verify
         return context
 
@@ -101,6 +103,5 @@ def _password(tls: ControlTls) -> str:
 
 
 def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
-    if isinstance(error, ssl.SSLError):
-        return ConfigError((f"control.tls.{what}: cannot be used: {error.reason or 'not PEM'}",))
-    return ConfigError((f"control.tls.{what}: {problem_with(error)}",))
+    problem = tls_problem(error, authorities=what == _CLIENT_CA)
+    return ConfigError((f"control.tls.{what}: {problem}",))

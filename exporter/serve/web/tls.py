@@ -12,11 +12,12 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from exporter.config.files import problem_with
+from exporter.config.tls_problem import tls_problem
 from exporter.config.web import Web, WebTls
 from exporter.errors import ConfigError
 
 _PATH: Final = "tls_server_config"
+_CLIENT_CA: Final = "client_ca_file"
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CURVES: Final = {
     "CurveP256": "prime256v1",
@@ -50,7 +51,7 @@ def context_of(web: Web) -> ssl.SSLContext | None:
         try:
             context.load_verify_locations(cafile=tls.client_ca_file)
         except (OSError, ValueError) as exc:
-            raise _unusable("client_ca_file", exc) from None
+            raise _unusable(_CLIENT_CA, exc) from None
         context.verify_mode = ssl.CERT_REQUIRED if tls.demands else ssl.CERT_OPTIONAL
     _prefer(context, tls)
     return context
@@ -106,7 +107,9 @@ def _prefer(context: ssl.SSLContext, tls: WebTls) -> None:
         if len(tls.curve_preferences) == 1:
             context.set_ecdh_curve(_CURVES[tls.curve_preferences[0]])
     except (OSError, ValueError) as exc:
-        raise _unusable("cipher_suites or curve_preferences", exc) from None
+        reason = "this machine's OpenSSL does not know one of them"
+        what = f"{_PATH}.cipher_suites or curve_preferences"
+        raise ConfigError((f"{what}: {reason}",)) from exc
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
 
@@ -118,7 +121,4 @@ def _cipher(name: str) -> str:
 
 
 def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
-    if isinstance(error, ssl.SSLError):
-        reason = error.reason or "not PEM, or not known to this machine's OpenSSL"
-        return ConfigError((f"{_PATH}.{what}: cannot be used: {reason}",))
-    return ConfigError((f"{_PATH}.{what}: {problem_with(error)}",))
+    return ConfigError((f"{_PATH}.{what}: {tls_problem(error, authorities=what == _CLIENT_CA)}",))

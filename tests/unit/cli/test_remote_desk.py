@@ -267,8 +267,13 @@ def test_a_token_that_others_may_read_is_refused(elsewhere):
 
 
 def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
-    for more in ({"ca_file": tmp_path / "none"}, {"cert_file": elsewhere.token_file("ada")}):
-        with pytest.raises(ConfigError, match="--ca-file, --cert-file"):
+    token_file = elsewhere.token_file("ada")
+    for more, said in (
+        ({"ca_file": tmp_path / "none"}, "--ca-file: cannot be read: No such file or directory"),
+        ({"ca_file": token_file}, "--ca-file: cannot be used: it has no certificate in PEM"),
+        ({"cert_file": token_file}, "--cert-file or --key-file: cannot be used: one has no PEM"),
+    ):
+        with pytest.raises(ConfigError, match=said):
             RemoteDesk(Listener("https://127.0.0.1:1", **more))
 
 

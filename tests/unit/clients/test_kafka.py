@@ -185,14 +185,27 @@ SASL = {"security.protocol": "SASL_SSL"}
         ({**SASL, "sasl.mechanism": "AWS_MSK_IAM"}, "write OAUTHBEARER, and oauth_hook"),
         ({**SASL, "sasl.mechanisms": "GSSAPI"}, "sasl.mechanisms: GSSAPI (Kerberos) is not in"),
         ({**SASL}, "sasl.mechanism: GSSAPI (Kerberos) is not in"),
-        ({"security.protocol": "TLS"}, "security.protocol: is refused: Invalid value"),
+        (
+            {"security.protocol": "TLS"},
+            "security.protocol: expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+        ),
+        (
+            {**SASL, "sasl.mechanism": "scram-sha-256"},
+            "sasl.mechanism: scram-sha-256 is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""},
+            "ssl.endpoint.identification.algorithm: expected https, or none",
+        ),
+        ({"socket.timeout.ms": "5s"}, "socket.timeout.ms: expected a number from 10 to 300000"),
+        ({"debug": "x"}, "debug: its value is refused; see CONFIGURATION.md of librdkafka"),
         ({**SASL, "sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password must be set"),
         (
             {"security.protocol": "SSL", "ssl.ca.location": "/nope"},
             "ssl.ca.location: there is no file /nope",
         ),
-        ({"socket.timeout.ms": "soon"}, "socket.timeout.ms: is refused: Invalid value"),
-        ({"error_cb": "x"}, "expected error_cb property as a callable function"),
+        ({"socket.timeout.ms": "soon"}, "socket.timeout.ms: its value is refused"),
+        ({"error_cb": "x"}, "error_cb: a function of programs, which no text can be; leave it out"),
     ],
 )
 def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties, said):

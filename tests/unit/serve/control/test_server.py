@@ -171,12 +171,12 @@ def test_an_encrypted_key_opens_with_its_password_from_a_file(tmp_path: Path):
     found = ServerTls(control(tls=tls)).get()
     assert found is not None
     assert found.minimum_version is ssl.TLSVersion.TLSv1_2  # whatever the system's default is
-    tls["key_password_file"].write_text("wrong")
+    tls["key_password_file"].write_text("hunter2")
     with pytest.raises(
         ConfigError, match=r"control\.tls\.cert_file, key_file or key_password"
     ) as no:
         ServerTls(control(tls=tls))
-    assert "wrong" not in str(no.value)
+    assert "hunter2" not in str(no.value)
 
 
 def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):
