@@ -7,6 +7,7 @@
     + Unreachable          no connection was made                   -> nothing happened; retry later
     + Ambiguous            the call may have been carried out       -> a read may be repeated
       - TimedOut           no answer in time
+        NothingRead        of no cluster that is configured
       - ServerError        any 5xx (Connect says 500 while the work goes on)
       - CutOff             the connection broke in the middle of an answer
     + Refused              an answer that says no; nothing happened
@@ -37,6 +38,7 @@ bug. Each class carries `reason`, a short fixed word: it is the `reason` label o
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -146,6 +148,14 @@ class TimedOut(Ambiguous):
     """No answer in time."""
 
     reason = "timeout"
+
+
+class NothingRead(TimedOut):
+    """No cluster could be read. `lines` has each of them and why, in one line."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("no cluster could be read", "; ".join(self.lines))
 
 
 class ServerError(Ambiguous):

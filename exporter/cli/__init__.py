@@ -2,7 +2,7 @@
 
 Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 3 denied by
 a guard, 4 the world changed, 5 in doubt or parked, 6 unauthorised, 7 the outside world could not be
-reached, 70 a bug.
+reached, 70 a bug, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from exporter.errors import (
 from exporter.model.roles import TopicRole
 
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
+INTERRUPTED = 130  # by Ctrl-C, as shells count
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -302,8 +303,8 @@ def main() -> None:
         exc.show()
         sys.exit(exc.exit_code)
     except click.Abort:
-        click.echo("Aborted!", err=True)
-        sys.exit(1)
+        output.error("interrupted; if a change had begun, `offsetwatch plan list` shows it")
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever reads has enough. What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

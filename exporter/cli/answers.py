@@ -169,9 +169,9 @@ def _is_of(head: _Head, config: Config) -> bool:
 def _own(config: Config) -> str:
     folder = Path(config.state_dir)
     if state_dir.read(folder, "judge") is not None:
-        return f"this look, going on from what a daemon remembered in {folder}"
+        return f"this command, from the clusters and from the state of a daemon in {folder}"
     where = ReadListener(config).where
     return (
-        f"this look alone: no daemon answers on {where} and none left anything in {folder}. "
+        f"this command alone: no daemon answers on {where}, and none left its state in {folder}. "
         "A verdict needs three intervals of watching"
     )

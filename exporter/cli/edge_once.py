@@ -16,7 +16,7 @@ from exporter.cli.unread import CONNECT, KAFKA, ClusterName, Unread, unread, wai
 from exporter.config import Config
 from exporter.daemon import state_dir
 from exporter.daemon.edge import Edge
-from exporter.errors import TimedOut
+from exporter.errors import NothingRead, TimedOut
 from exporter.serve.status import unread_inputs
 from exporter.state.marks import ConnectorKey
 from exporter.state.snapshot import Snapshot
@@ -49,7 +49,10 @@ class OwnLook:
 
     def failure(self) -> TimedOut:
         """Return the error that says what is missing."""
-        return TimedOut("catch-up", "; ".join(at.text for at in self.unread))
+        lines = tuple(at.text for at in self.unread)
+        if self.empty:
+            return NothingRead(lines)
+        return TimedOut("the clusters could not be read whole", "; ".join(lines))
 
 
 @contextmanager

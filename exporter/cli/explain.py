@@ -12,6 +12,7 @@ from exporter.cli.answers import ReadAnswer, Reading, answer
 from exporter.cli.considered import Considered, as_documents, considered, print_considered
 from exporter.cli.logs import configure
 from exporter.cli.output import OutputFormat
+from exporter.cli.reading import connect_named
 from exporter.cli.remedied import as_document, print_remedied, remedied
 from exporter.cli.unread import Unread, cluster_of
 from exporter.cli.verbs import NULL, text_of
@@ -55,14 +56,16 @@ def explain(
     there may be one in what could not be read.
     """
     configure("error", "console")
+    ours = None if reading.url is not None else reading.loaded()
+    if ours is not None and cluster is not None:
+        connect_named(ours, cluster)
     asked = {"connector": name} | ({} if cluster is None else {"connect_cluster": cluster})
     path = f"/api/v1/explain?{urlencode(asked)}"
     with answer(reading, path, partial(_explained, name=name, cluster=cluster)) as answered:
         if not answered.body:
-            raise TimedOut(
-                f"no connector {name} in what could be read",
-                "; ".join(at.text for at in answered.unread),
-            )
+            for cluster_unread in answered.unread:
+                output.error(cluster_unread.text)
+            raise TimedOut(f"connector {name}", "it is not in what could be read")
         found, raws = _decoded(answered)
         whose = (str(found["connect_cluster"]), str(found["name"]))
         missing = _missing(found, answered)

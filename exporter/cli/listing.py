@@ -21,7 +21,7 @@ from exporter.cli.reading import connect_named
 from exporter.cli.unread import CONNECT, KAFKA, ClusterName, Unread
 from exporter.cli.verbs import ConnectorRow, StatusDocument, parse_status, text_of
 from exporter.config import Config, Connect
-from exporter.errors import ClientError, Denied, Unreachable
+from exporter.errors import ClientError, Denied, NothingRead, Unreachable
 from exporter.remedy.model.plan import Pair
 from exporter.serve.status import status
 from exporter.toolbox.words import suggestion
@@ -144,10 +144,9 @@ class _Listing:
     def print(self, *, output_format: OutputFormat) -> int:
         """Print the rows, and what is missing; the exit code."""
         rows = [row for of in self._rows.values() for row in of]
-        if self._failed and not rows:
-            for said in self._unread[1:]:
-                output.error(said)
-            raise self._failed[0]
+        if self._failed and not self._rows:
+            denied = (error for error in self._failed if isinstance(error, Denied))
+            raise next(denied, NothingRead(self._unread))
         if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all of it
             self._unread += (
                 f"no connector {name} ({suggestion(name, self._names)})"

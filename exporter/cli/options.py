@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,6 +35,16 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 def is_typed(context: click.Context, name: str) -> bool:
     """Return whether an option was typed, and does not come from the environment or a default."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def with_config(command: str) -> str:
+    """Return a command of ours with the configuration that was typed for this one, so that it runs
+    as it is printed.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not is_typed(context, "config_path"):
+        return command
+    return f"{command} --config {shlex.quote(str(context.params['config_path']))}"
 
 
 def _default_config() -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from exporter.clock import utc
-from exporter.errors import ClientError
+from exporter.errors import ClientError, NothingRead
 
 # Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
 _CONDITIONS: Final = frozenset({"state", "verdict", "severity"})
@@ -21,6 +22,10 @@ _STYLES: Final = {
     **dict.fromkeys(("unknown", "paused", "stopped"), "bright_black"),
     "ok": "green",
 }
+
+
+_ERROR_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
+_PATH_OF_ERROR: Final = re.compile(r": '(/[^']*)'")
 
 
 class OutputFormat(StrEnum):
@@ -41,12 +46,20 @@ def visible(text: str) -> str:
 
 
 def error(text: str) -> None:
-    """One line on standard error."""
-    sys.stderr.write(f"{visible(text)}\n")
+    """One line on standard error, without the number and the quotes that Python puts around what
+    the operating system said.
+    """
+    plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
+    sys.stderr.write(f"{visible(plain)}\n")
 
 
 def client_error(failed: ClientError) -> None:
     """Print what a cluster or server did not do, and what to do about it."""
+    if isinstance(failed, NothingRead):
+        for line in failed.lines:
+            error(line)
+        error(f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do")
+        return
     error(f"{failed.reason}: {failed}" + (f"; {failed.advice}" if failed.advice else ""))
 
 
@@ -73,8 +86,12 @@ def document(output_format: OutputFormat, value: Any) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table; a column named with a trailing `#` holds numbers and is aligned right. On a terminal
-    states, verdicts and severities have colours.
+    states, verdicts and severities have colours. Without rows there is a title alone.
     """
+    rows = list(rows)
+    if not rows:
+        sys.stdout.write(f"{visible(title)}: none\n")
+        return
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -86,6 +103,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         box=None,
         pad_edge=False,
         padding=(0, 2, 0, 0),
+        show_header=any(columns),
     )
     for column in columns:
         number = column.endswith("#")
@@ -93,7 +111,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
             column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        texts = ("-" if cell is None else visible(str(cell)) for cell in row)
+        texts = (_text(cell) for cell in row)
         drawn.add_row(
             *(
                 Text(text, style=_style(column, text))
@@ -102,6 +120,29 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         )
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
+
+
+def entry(condition: str, headline: str, details: Iterable[str]) -> None:
+    """A condition with its headline, and its details below, each a line of its own that nothing
+    breaks up: a command among them can be copied from a terminal of any width.
+    """
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Text()
+    drawn.append(f"{visible(condition):<8}", style=_STYLES.get(condition, ""))
+    drawn.append(f"  {visible(headline)}")
+    for detail in details:
+        drawn.append(f"\n{' ' * 10}{visible(detail)}")
+    Console(soft_wrap=True).print(drawn, highlight=False)
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return visible(str(cell))
 
 
 def _style(column: str, text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from exporter.cli import output
+from exporter.cli.options import with_config
 from exporter.cli.showing import OPEN, document, print_guards
 from exporter.cli.switching import MEANS, paused
 from exporter.config import Config
@@ -139,7 +140,8 @@ def print_remedied(found: Remedied | None) -> None:
     facts += [
         (
             f"plan {row.state.value}",
-            f"{row.plan_id}: {row.verb or row.action}: {COMMAND} plan show {row.plan_id}",
+            f"{row.plan_id}: {row.verb or row.action}: "
+            + with_config(f"{COMMAND} plan show {row.plan_id}"),
         )
         for row in found.plans
     ]

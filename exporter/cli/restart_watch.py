@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from exporter.cli import output
+from exporter.cli.options import with_config
 from exporter.clock import Clock
 from exporter.model.conditions import shown_state, worst_state
 from exporter.model.connectors import Connector
@@ -36,5 +37,6 @@ def watch_tasks(
     tasks = ", ".join(f"{task.number} {shown_state(task.state)}" for task in seen.tasks) or "none"
     output.error(f"watched for {passed:.0f} s: {shown_state(state)}, tasks: {tasks}")
     if state == "failed":
-        output.error(f"its error, and what remediation would do: {COMMAND} explain {seen.name}")
+        explain = with_config(f"{COMMAND} explain {seen.name}")
+        output.error(f"its error, and what remediation would do: {explain}")
     return OK if state in _WELL else FINDINGS

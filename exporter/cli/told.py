@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from exporter.cli import output
+from exporter.cli.options import with_config
 from exporter.judge.verdicts import LAWS
 from exporter.model.evidence import Evidence, item_text
 from exporter.model.findings import FINDINGS_MAX, Severity
@@ -19,23 +20,16 @@ def is_loud(finding: FindingRow) -> bool:
 
 
 def print_findings(found: tuple[FindingRow, ...], by: str, left_out: int = 0) -> None:
-    """What is wrong, the worst first, each with what shows it."""
-    output.table(
-        f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}",
-        ("severity", "finding", "of", "since", "what", "next", "evidence"),
-        (
-            (
-                at.severity,
-                at.name,
-                _of(at),
-                output.moment(at.since),
-                at.summary,
-                at.next_command,
-                evidence(at.evidence),
-            )
-            for at in found
-        ),
-    )
+    """What is wrong, the worst first, each with what to run next and what shows it."""
+    output.lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
+    for finding in found:
+        since = output.moment(finding.since)
+        details = [f"{_of(finding)}: {finding.name} since {since}"]
+        if finding.next_command:
+            details.append(f"next: {with_config(finding.next_command)}")
+        if finding.evidence:
+            details.append(evidence(finding.evidence))
+        output.entry(str(finding.severity), finding.summary, details)
     if left_out:
         output.error(
             f"{left_out} more findings, none of them more severe, are not listed: a document lists "

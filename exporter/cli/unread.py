@@ -17,6 +17,15 @@ KAFKA, CONNECT = "Kafka", "Connect"
 _KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})
 
 
+_WORDS: Final = {
+    CONNECT_REST: "connectors and their states",
+    GROUPS: "groups of sinks",
+    LOG_ENDS: "log ends",
+    REST_OFFSETS: "offsets over REST",
+    TAIL: "topic",
+}
+
+
 class ClusterName(NamedTuple):
     """A cluster of the configuration; kind is KAFKA or CONNECT."""
 
@@ -44,8 +53,19 @@ class Unread(msgspec.Struct, frozen=True):
         """Return it in one line."""
         where = "" if self.address is None else f" ({self.address})"
         since = "never read" if self.since is None else f"last read {output.moment(self.since)}"
-        missing = f"; without it: {', '.join(self.inputs)}" if self.inputs else ""
-        return f"not read: {self.kind} cluster {self.cluster}{where}: {self.why}; {since}{missing}"
+        names = [_WORDS.get(kind, kind) + _of(kind, name) for kind, name in self._pairs()]
+        missing = f"; missing: {', '.join(names)}" if names else ""
+        why = self.why.removeprefix(f"{self.cluster}: ")
+        return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        split = (at.partition(" ") for at in self.inputs)
+        return [(kind, name) for kind, _, name in split]
+
+
+def _of(kind: str, name: str) -> str:
+    """Return which one is missing, where its cluster has several."""
+    return f" {name}" if kind not in _WORDS or kind == TAIL else ""
 
 
 def unread(

@@ -21,7 +21,14 @@ from exporter.cli.remote import own_daemon
 from exporter.cli.unread import CONNECT, Unread, unread
 from exporter.clients.connect_read import reader_of
 from exporter.decode.source_offsets import partition_label
-from exporter.errors import ClientError, ConfigError, Malformed, Unreachable
+from exporter.errors import (
+    ClientError,
+    ConfigError,
+    Denied,
+    Malformed,
+    NothingRead,
+    Unreachable,
+)
 from exporter.ingest import rest
 from exporter.model.conditions import condition, shown_state, urgency, worst_state
 from exporter.model.findings import Scope
@@ -391,9 +398,8 @@ def _states(
     inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
     missing = unread(inputs, (), config=loaded)
     if len(failed) == len(asked) > 0:
-        for at in missing:
-            output.error(at.text)
-        raise next(iter(failed.values()))
+        denied = (error for error in failed.values() if isinstance(error, Denied))
+        raise next(denied, NothingRead(cluster.text for cluster in missing))
     return rows, "Connect itself, just now", missing
 
 

@@ -23,6 +23,7 @@ EXIT_CODES: Final = (
     (6, "unauthorised: credentials, ACLs, or the role of a token"),
     (7, "a cluster or the daemon could not be reached, or tables could not be read"),
     (70, "a bug in offsetwatch"),
+    (130, "interrupted by Ctrl-C"),
 )
 
 _HEAD: Final = f"""\

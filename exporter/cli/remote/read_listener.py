@@ -83,7 +83,9 @@ def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:
     except ValueError:
         usable = None
     if not usable:
-        raise ConfigError(("--url: as http://host:9640",))
+        raise ConfigError(
+            ("--url: expected http://host:port or https://host:port, as in http://host:9640",)
+        )
     try:
         headers = authorization(access.auth)
         verify = TlsContext(access.tls or Tls()).get() if url.startswith("https:") else True
@@ -97,7 +99,9 @@ def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:
             body = read_body_now(response, BODY_BYTES_MAX)
             status = response.status_code
     except httpx.HTTPError as exc:
-        raise Unreachable(url, str(exc) or type(exc).__name__) from exc
+        said = str(exc) or type(exc).__name__
+        advice = "check the address, which is `listen` of the daemon's configuration"
+        raise Unreachable(url, said, advice) from exc
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
     return Answer(status, body)

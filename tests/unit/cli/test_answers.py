@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
-from exporter.errors import ConfigError, TimedOut, Unreachable
+from exporter.errors import ConfigError, NothingRead, TimedOut, Unreachable
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from exporter.model.topology import MirrorFlow
@@ -126,7 +126,7 @@ def test_what_the_daemon_cannot_read_is_named_with_address_cause_and_time(tmp_pa
     done = typed("status", "-c", str(config(tmp_path, daemon[0])))
     assert (
         "not read: Kafka cluster west (127.0.0.1:1): Local: Timed out; "
-        "last read 2025-11-21 08:00:00Z; without it: log_ends west"
+        "last read 2025-11-21 08:00:00Z; missing: log ends"
     ) in done.stderr
     document = json.loads(
         typed("status", "--json", "-c", str(tmp_path / "offsetwatch.yaml")).stdout
@@ -194,7 +194,7 @@ def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, shown):
 def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
     daemon[1][0] = replace(seen(), at=time.time() - 3600.0)
     done = typed("connectors", "status", "-c", str(config(tmp_path, daemon[0])), "--timeout", "5")
-    assert isinstance(done.exception, Unreachable)
+    assert isinstance(done.exception, NothingRead)
 
 
 # --- no daemon: one cluster of two is frozen ------------------------------------------------------
@@ -236,7 +236,7 @@ def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp
         where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
         done = process("explain", "orders", "-c", where)
     assert done.returncode == 7
-    assert "no connector orders in what could be read" in done.stderr
+    assert "connector orders: it is not in what could be read" in done.stderr
     assert "Connect cluster far" in done.stderr
 
 

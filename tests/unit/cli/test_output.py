@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from exporter.cli import cli, output
 from exporter.cli.output import OutputFormat
+from exporter.errors import NothingRead
 
 
 def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +84,37 @@ def test_a_condition_has_a_colour_on_a_terminal(monkeypatch, column, text, code)
 def test_a_condition_has_no_colour_in_a_file(capsys):
     output.table("T", ("state",), [("FAILED",)])
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_table_without_rows_is_one_line(capsys):
+    output.table("Failover", ("flow", "group"), ())
+    assert capsys.readouterr().out == "Failover: none\n"
+
+
+def test_a_table_without_names_of_columns_has_no_line_for_them(capsys):
+    output.table("lab/c", ("", ""), [("up", True), ("paused", False)])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["lab/c"],
+        ["up", "yes"],
+        ["paused", "no"],
+    ]
+
+
+def test_an_error_of_the_operating_system_is_printed_as_that_and_not_as_pythons(capsys):
+    error = FileNotFoundError(2, "No such file or directory", "/var/x")
+    output.error(f"the backup cannot be read: {error}")
+    output.error("unreachable: http://h:1: [Errno 111] Connection refused")
+    assert capsys.readouterr().err.splitlines() == [
+        "the backup cannot be read: No such file or directory: /var/x",
+        "unreachable: http://h:1: Connection refused",
+    ]
+
+
+def test_clusters_of_which_none_could_be_read_have_a_line_each(capsys):
+    output.client_error(NothingRead(("not read: Kafka cluster a", "not read: Kafka cluster b")))
+    first, second, last = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("not read: Kafka cluster a", "not read: Kafka cluster b")
+    assert last.startswith("no cluster could be read: `offsetwatch doctor`")
 
 
 def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
