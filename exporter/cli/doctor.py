@@ -182,6 +182,11 @@ class Doctor:
             self._left_s(_PHASE_PART),
         ):
             if isinstance(found, ClientError):
+                admin = self._admins.get(about.removeprefix("kafka "))
+                trouble = None if admin is None else admin.trouble()
+                if trouble is not None:
+                    yield broken(about, "reachable", trouble)
+                    continue
                 advice = "check that it is not frozen or overloaded, and the network to it"
                 yield Line(about, "reachable", "fail", found.detail, advice, unreachable=True)
             else:

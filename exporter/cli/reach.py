@@ -27,9 +27,12 @@ class Reach:
     def __init__(self, config: Config) -> None:
         self._began = time.monotonic()
         self._answers: dict[ClusterName, str | None] = {}
+        self._kafkas: dict[ClusterName, KafkaFacts] = {}
+        self._troubles: dict[ClusterName, str] = {}
         self._asked: list[ClusterName] = []
         for name, kafka in config.kafka.items():
             facts = KafkaFacts(name, kafka.client_properties())
+            self._kafkas[ClusterName(KAFKA, name)] = facts
             self._ask(ClusterName(KAFKA, name), facts.cluster)
         for connect in config.connect:
             if connect.worker_urls:
@@ -54,8 +57,16 @@ class Reach:
                 if error is not None:
                     found[cluster] = error
             elif late >= after_s:
-                found[cluster] = f"no answer within {late:.1f} s"
+                found[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
         return found
+
+    def _trouble(self, cluster: ClusterName) -> str | None:
+        """Return why a Kafka cluster has not answered, where its client has said so."""
+        kafka = self._kafkas.get(cluster)
+        error = None if kafka is None or cluster in self._troubles else kafka.trouble()
+        if error is not None:
+            self._troubles[cluster] = error.detail
+        return self._troubles.get(cluster)
 
     def _ask(self, cluster: ClusterName, question: Callable[[], object]) -> None:
         self._asked.append(cluster)

@@ -22,7 +22,6 @@ _WORDS: Final = {
     GROUPS: "groups of sinks",
     LOG_ENDS: "log ends",
     REST_OFFSETS: "offsets over REST",
-    TAIL: "topic",
 }
 
 
@@ -53,7 +52,7 @@ class Unread(msgspec.Struct, frozen=True):
         """Return it in one line."""
         where = "" if self.address is None else f" ({self.address})"
         since = "never read" if self.since is None else f"last read {output.moment(self.since)}"
-        names = [_WORDS.get(kind, kind) + _of(kind, name) for kind, name in self._pairs()]
+        names = [_in_words(kind, name) for kind, name in self._pairs()]
         missing = f"; missing: {', '.join(names)}" if names else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
         return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
@@ -63,9 +62,11 @@ class Unread(msgspec.Struct, frozen=True):
         return [(kind, name) for kind, _, name in split]
 
 
-def _of(kind: str, name: str) -> str:
-    """Return which one is missing, where its cluster has several."""
-    return f" {name}" if kind not in _WORDS or kind == TAIL else ""
+def _in_words(kind: str, name: str) -> str:
+    """Return what is missing, and which one where its cluster has several."""
+    if kind == TAIL:
+        return f"topic {name}" if "/" in name else f"offsets topic of {name}"
+    return _WORDS.get(kind, f"{kind} {name}")
 
 
 def unread(

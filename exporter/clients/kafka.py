@@ -359,6 +359,18 @@ class KafkaAdmin:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
 
+    def trouble(self) -> ClientError | None:
+        """Return why there is no connection, as far as librdkafka has said so yet, and forget it.
+
+        For who does not wait for the answer of a question that is under way: a refused connection
+        is known at once, and librdkafka goes on trying until the question's own end.
+        """
+        if self._made is None:
+            return None
+        self._made.poll(0)
+        self._logs.poll()
+        return self._errors.pop(self.name)
+
     def _why(self, error: ck.KafkaError) -> ClientError:
         return self._reason(translate(self.name, error))
 

@@ -231,6 +231,22 @@ def test_where_nothing_answers_every_cluster_is_named_and_the_code_is_7(tmp_path
         assert cluster in done.stderr
 
 
+@pytest.mark.parametrize("verb", [("status",), ("offsets", "list"), ("doctor",)])
+def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(tmp_path, verb):
+    where = str(config(tmp_path, free_port(), west=(port := free_port())))
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", *verb, "-c", where, "--timeout", "9"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7
+    said = " ".join((done.stdout + done.stderr).split())
+    assert f"nothing listens at 127.0.0.1:{port}: connection refused" in said
+    assert "frozen" not in said
+
+
 def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp_path, frozen):
     with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
         where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
