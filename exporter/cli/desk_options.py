@@ -41,9 +41,9 @@ def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     return apply_options(
         verb,
         _listener_file("--key-file", "The key of --cert-file, if not in it."),
-        _listener_file("--cert-file", "Who we are, instead of a token (PEM)."),
-        _listener_file("--ca-file", "Whom to trust beside the system's authorities."),
-        _listener_file("--token-file", "Who we are: a file with our token."),
+        _listener_file("--cert-file", "A client certificate in PEM, instead of a token."),
+        _listener_file("--ca-file", "Authorities to trust besides the system's, in PEM."),
+        _listener_file("--token-file", "A file with the token that authenticates this command."),
         click.option(
             "--url",
             envvar=CONTROL_VARIABLE,

@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from exporter.cli.options import config_option, output_file, output_options, timeout_option
+from exporter.cli.options import (
+    WholeNumber,
+    config_option,
+    output_file,
+    output_options,
+    timeout_option,
+)
 from exporter.cli.output import OutputFormat
 
 
@@ -146,8 +152,8 @@ def history_report(**asked: Any) -> None:
     metavar="TOPIC=COPY",
     help="Where a transform renames copies: what those of TOPIC are called; repeatable.",
 )
-@click.option("--from-offset", type=click.IntRange(min=0), help="The first upstream offset.")
-@click.option("--to-offset", type=click.IntRange(min=0), help="The upstream offset to end before.")
+@click.option("--from-offset", type=WholeNumber(min=0), help="The first upstream offset.")
+@click.option("--to-offset", type=WholeNumber(min=0), help="The upstream offset to end before.")
 @click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
 @click.option("--until", help="The same forms.")
 @click.option(

@@ -13,6 +13,7 @@ import click
 
 from exporter.cli.asked import Changing, FlowAsked, Wanted, Where
 from exporter.cli.options import (
+    WholeNumber,
     change_options,
     daemon_options,
     optional_config_option,
@@ -74,7 +75,7 @@ def flow_options(function: F) -> F:
         (
             click.option(
                 "--to-offset",
-                type=click.IntRange(min=0),
+                type=WholeNumber(min=0),
                 help="With --flow: the next record to be copied, in each partition.",
             ),
             click.option(

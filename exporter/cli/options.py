@@ -24,7 +24,7 @@ CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
 READ_VARIABLE: Final = "OFFSETWATCH_URL"
 _JSON: Final = "offsetwatch.json"
 CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
-_NO_CONFIG: Final = f"name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}"
+_NO_CONFIG: Final = f"Name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}"
 _NO_DAEMON: Final = (
     f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_VARIABLE}"
 )
@@ -95,6 +95,12 @@ def _url_or_config(
     if value is None and not (is_typed(context, "url") or os.environ.get(READ_VARIABLE)):
         raise click.MissingParameter(_NO_DAEMON, context, parameter)
     return value
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called that in messages."""
+
+    name = "whole number"
 
 
 class DurationType(click.ParamType[float]):

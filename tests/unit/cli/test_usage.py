@@ -30,6 +30,11 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
             "another host: --url http://host:9640, or OFFSETWATCH_URL",
         ),
         (("nope",), "doctor", "No such command 'nope'"),
+        (
+            ("offsets", "reset", "--flow", "a->b", "--to-offset", "x"),
+            "--to-offset",
+            "'x' is not a valid whole number",
+        ),
     ],
 )
 def test_the_parameters_come_first_and_the_mistake_last(
