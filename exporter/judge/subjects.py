@@ -147,7 +147,7 @@ class Track:
 
     failed    what of it has failed, in words
     runs_w    since when it runs with all of its tasks, of watching; None while it does not
-    failed_w, failed_at    of the newest failure, in seconds of watching and by the clock
+    failed_w, failed_at    of the newest failure, in seconds of watching and by our clock
     states    of connector and tasks, in words; `blind` is why they are not seen
     unusual   how it pauses for longer than its history knows, in words
     version   another one whenever anything here is
@@ -228,7 +228,7 @@ def _sample_of_mirror(
         lag=view.lag,
         caught_up=view.caught_up,
         behind_since=view.behind_since,
-        changed_at=view.committed_at,
+        changed_at=None if source is None else source.read_at,
     )
 
 
@@ -239,7 +239,7 @@ def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
         dialect=view.dialect,
         offset=view.offset,
         commits=view.commits or 0,
-        changed_at=view.advanced_at,
+        changed_at=view.read_at,
         restarted_from=_restarted_from(view),
     )
 

@@ -30,8 +30,8 @@ class Sample(NamedTuple):
     best        the furthest that is known to be done: at least the position
     commits     how often it was committed, of our tail's counting
     end, lag, caught_up    the second signal, where there is a log that can be asked
-    behind_since, changed_at    the clock's time of the oldest record that waits, and of the commit
-                that made this the position
+    behind_since    timestamp of the oldest record that waits, by the clock of who produced it
+    changed_at      when the commit that made this the position was read, by our clock
     restarted_from    the offset that its task was not given when it began to look up another raw
                 key, while it has not come as far again
     """

@@ -241,13 +241,13 @@ def unread(snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]) -> in
     return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
 
 
-def committed_at(snapshot: Snapshot, case: Case) -> float | None:
-    """When a source connector last committed anything, as far as it was read."""
+def committed_by(snapshot: Snapshot, case: Case) -> float | None:
+    """Return by when a source connector had committed last, by our clock: when that was read."""
     commits = [
-        view.committed_at
+        view.read_at
         for view in snapshot.source_partitions
         if (view.connect_cluster, view.connector) == (case.connect, case.connector)
-        and view.committed_at is not None
+        and view.read_at is not None
     ]
     return max(commits, default=None)
 

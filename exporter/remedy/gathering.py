@@ -22,7 +22,7 @@ from exporter.remedy.circumstances import (
     alike,
     beyond_a_second,
     changes_of,
-    committed_at,
+    committed_by,
     home_of,
     incarnation,
     is_mirror,
@@ -406,10 +406,10 @@ class Gatherer:
         return None if committed is None else committed == position(mine)
 
     def _quiet_s(self, snapshot: Snapshot, case: Case) -> float | None:
-        """For how long its offsets stand still: since the newest commit that we read, or since it
-        was asked to stop, whichever is later.
+        """Return for how long its offsets stand still, by our clock: since the newest commit was
+        read, or since it was asked to stop, whichever is later.
         """
-        since = [at for at in (committed_at(snapshot, case), case.stopped_at) if at is not None]
+        since = [at for at in (committed_by(snapshot, case), case.stopped_at) if at is not None]
         return self._clock.now() - max(since) if since else None
 
 

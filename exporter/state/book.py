@@ -247,7 +247,7 @@ class Book:
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
-        relisted = [site.apply(read) for site in self._sites.values()]
+        relisted = [site.apply(read, now) for site in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()
         if read.listing_records():

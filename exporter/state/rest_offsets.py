@@ -277,6 +277,7 @@ class RestOffsets:
             resets=partition.resets if counted else None,
             variants=0,
             from_rest=True,
+            read_at=partition.advanced_at,
         )
         return view
 

@@ -62,6 +62,7 @@ def _shadows(own: Views, home: Views) -> Views:
             log_offset=None,
             committed_at=None,
             advanced_at=None,
+            read_at=None,
             commits=0,
             advances=0,
             rewinds=0,

@@ -196,13 +196,13 @@ class Site:
             if state is not None and state.tail is not None and state.tail.caught_up:
                 self._late.add(topic)  # what another site's tail has read, we have not
 
-    def apply(self, read: TailRead) -> bool:
+    def apply(self, read: TailRead, now: float) -> bool:
         """Take in what a tail read, if it is one of our topics. True if there are other connectors
         than before.
         """
         book = self._books.get(read.topic)
         if book is not None:
-            book.apply(read.source_records(), whole=read.whole)
+            book.apply(read.source_records(), now, whole=read.whole)
             if read.whole:
                 self._late.discard(read.topic)
             book.freeze(frozenset(at.partition for at in read.frozen))
@@ -426,7 +426,7 @@ class Site:
         return None if book is None else book.committed_at(connector)
 
     def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
-        """The connectors, listed or not, that committed to this topic not before `since`."""
+        """The connectors, listed or not, whose commits to this topic were read since then."""
         return self._books[topic].committing(since) if topic in self._books else frozenset()
 
     def checkpoint_tasks_changed(self) -> bool:

@@ -164,8 +164,9 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
                   task looks up, or under several of which it is not known which one is looked up
     kafka_partition, log_offset    where the newest record stands in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
+    read_at       when the newest record under any of its raw keys was read, by our clock
     from_rest     it was polled over REST, which tells no commits: committed_at and commits are not
-                  known, and advanced_at is of the poll that saw the change
+                  known, and advanced_at and read_at are of the poll that saw the change
     commits, advances, rewinds, resets    None where nobody counts
     variants      how many other raw keys say they are this source partition
     keys          its raw keys; None while a worker may have written none but that of a HashMap
@@ -195,6 +196,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
     poisoned: bool = False
     from_rest: bool = False
     keys: RawKeysView | None = None
+    read_at: float | None = None
 
     @property
     def strays(self) -> int:

@@ -90,6 +90,7 @@ class _Partition(msgspec.Struct, gc=False):
     log_offset: int = -1
     committed_at: float | None = None
     advanced_at: float | None = None
+    read_at: float | None = None
     commits: int = 0
     advances: int = 0
     rewinds: int = 0
@@ -136,7 +137,7 @@ class SourceBook:
         self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._spellings: dict[str, KeySpellings] = {}
-        self._committed_at: dict[str, float] = {}
+        self._committed: dict[str, tuple[float, float]] = {}  # by timestamp, and by our clock
         self._in_order: list[_Partition] | None = None
         # Of which connectors, whose, and their pictures but for what is outdated: 20,000 are put
         # together in no time if those that changed were replaced as they came.
@@ -150,9 +151,12 @@ class SourceBook:
         self.layout: object = object()
         """Another one whenever other source partitions are shown, or with more or fewer fields."""
 
-    def apply(self, records: tuple[SourceRecord, ...], *, whole: bool = False) -> None:
-        """Take in records in topic order. `whole`: there are no others, so what is not among them
-        is forgotten, and a place in the log that we remember may be in a topic that is gone.
+    def apply(
+        self, records: tuple[SourceRecord, ...], read_at: float, *, whole: bool = False
+    ) -> None:
+        """Take in records in topic order, read at that moment of our clock. `whole`: there are no
+        others, so what is not among them is forgotten, and a place in the log that we remember may
+        be in a topic that is gone.
         """
         if whole:
             for partition in self._all():
@@ -162,7 +166,7 @@ class SourceBook:
             for spellings in self._spellings.values():
                 spellings.begin_whole()
             self._wanted = None
-        several = self._apply_all(records)
+        several = self._apply_all(records, read_at)
         if whole:
             self._known_spellings.clear()
             self._known_orders.clear()
@@ -213,7 +217,7 @@ class SourceBook:
             self.version += 1
             self.layout = object()
 
-    def _apply_all(self, records: tuple[SourceRecord, ...]) -> Iterable[_Partition]:
+    def _apply_all(self, records: tuple[SourceRecord, ...], read_at: float) -> Iterable[_Partition]:
         """Return those with several raw keys that are still to be settled."""
         several: dict[tuple[str, str], _Partition] = {}
         for record in records:
@@ -224,15 +228,16 @@ class SourceBook:
                     self._drop("source_partitions_max")
                     continue
                 partition = self._add(key)
+            partition.read_at = read_at
             if not key.is_spelling:
                 if record.offset is None:
                     partition.variants -= {record.raw_key}
                 else:
                     partition.variants |= {record.raw_key}
             elif self._is_alone(partition, record):
-                self._apply(partition, record)
+                self._apply(partition, record, read_at)
             elif record.live:
-                self._apply_several(partition, record)
+                self._apply_several(partition, record, read_at)
             else:  # of these none may be judged before all are read
                 self._spellings_of(partition, live=False).add(record)
                 several[key.connector, key.identity] = partition
@@ -300,7 +305,7 @@ class SourceBook:
                 self._settle(partition)
         return spellings
 
-    def _apply_several(self, partition: _Partition, record: SourceRecord) -> None:
+    def _apply_several(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
         spellings = self._spellings_of(partition, live=True)
         before = partition.several
         known = partition.offset if before is None else before.position
@@ -325,7 +330,7 @@ class SourceBook:
                 after.position
             )
             if after.position is not None:
-                self._committed_at[record.key.connector] = record.at
+                self._committed[record.key.connector] = (record.at, read_at)
 
     def _settle(self, partition: _Partition) -> None:
         """Take over what is known of the raw key that is in use; nothing if it is not known."""
@@ -353,7 +358,7 @@ class SourceBook:
             restarted = None
         partition.several = _Several(use, position, restarted)
 
-    def _apply(self, partition: _Partition, record: SourceRecord) -> None:
+    def _apply(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
         is_newer = _is_newer(partition, record)
         if is_newer is None:
             self._contest(partition, record)
@@ -371,7 +376,7 @@ class SourceBook:
         if record.live:
             self._count(partition, record, before, changed=changed)
             if offset is not None:
-                self._committed_at[record.key.connector] = record.at
+                self._committed[record.key.connector] = (record.at, read_at)
         # Read again, an unchanged record has nothing new to say of when it last changed: by then
         # the topic may have been compacted, and tells less than we know.
         again = partition.committed_at == record.at and not changed
@@ -530,12 +535,15 @@ class SourceBook:
         return None if partition is None else self._rest_text(partition)
 
     def committing(self, since: float) -> frozenset[str]:
-        """The connectors, listed or not, that committed while we looked and not before `since`."""
-        return frozenset(name for name, at in self._committed_at.items() if at >= since)
+        """The connectors, listed or not, of which a commit was read while we looked, and not before
+        `since`, by our clock.
+        """
+        return frozenset(name for name, (_, at) in self._committed.items() if at >= since)
 
     def committed_at(self, connector: str) -> float | None:
         """When this connector last committed while we looked, by the record's timestamp."""
-        return self._committed_at.get(connector)
+        committed = self._committed.get(connector)
+        return None if committed is None else committed[0]
 
     def held(self, connector: str) -> tuple[str, ...]:
         """The identities of this connector's source partitions that have an offset, as far as REST
@@ -622,6 +630,7 @@ class SourceBook:
             log_offset=partition.log_offset if placed else None,
             committed_at=None if offset is None else partition.committed_at,
             advanced_at=None if offset is None else partition.advanced_at,
+            read_at=partition.read_at,
             commits=partition.commits,
             advances=partition.advances,
             rewinds=partition.rewinds,

@@ -476,7 +476,7 @@ def edge_view(records: list[Raw], connectors: frozenset[str]) -> dict[Any, tuple
         if isinstance(key := decode_key(record.key), SourceKey)
         and (key.identity == LINKED_TEXT or newest[record.key, record.partition] is record)
     ]
-    book.apply(tuple(seen))
+    book.apply(tuple(seen), 0.0)
     return {
         (view.connector, view.identity): (
             None if view.offset is None else view.offset.text,

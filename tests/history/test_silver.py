@@ -283,7 +283,7 @@ def edge(records: list[Row]) -> Iterator[SourcePartitionView]:
                 advanced_at=None,
                 live=True,
             )
-            book.apply((seen,))
+            book.apply((seen,), 0.0)
     for view in book.views(frozenset({"file", "ledger"})):
         if view.commits:
             yield view

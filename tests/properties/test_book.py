@@ -51,7 +51,7 @@ def test_the_order_in_which_different_keys_are_applied_does_not_matter(commits, 
     for course in (records, shuffled):
         book = SourceBook("lab", partitions_max=100)
         for at in course:
-            book.apply((at,))
+            book.apply((at,), NOW)
         views.append(book.views(frozenset({"files"})))
     assert views[0] == views[1]
 
@@ -68,10 +68,10 @@ def test_how_records_fall_into_batches_does_not_matter(commits, cuts):
         for number, (key, offset) in enumerate(commits)
     )
     whole, cut = SourceBook("lab", 100), SourceBook("lab", 100)
-    whole.apply(records)
+    whole.apply(records, NOW)
     begin = 0
     for end in [*sorted(cuts), len(records)]:
-        cut.apply(records[begin:end])
+        cut.apply(records[begin:end], NOW)
         begin = max(begin, end)
     assert whole.views(frozenset({"files"})) == cut.views(frozenset({"files"}))
 

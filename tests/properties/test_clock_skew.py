@@ -53,7 +53,7 @@ def positions(book: SourceBook) -> set[int | float | None]:
 def test_of_one_key_in_two_kafka_partitions_the_last_that_is_read_live_is_shown(commits, skew_s):
     book = SourceBook("lab", 10)
     for number, live in enumerate(written(commits, skew_s, (raw_key(FIELDS), raw_key(FIELDS)))):
-        book.apply((live,))
+        book.apply((live,), NOW)
         assert positions(book) == {number}
 
 
@@ -76,7 +76,9 @@ def test_of_one_key_in_two_kafka_partitions_no_older_one_is_shown_at_first(
         )
     book = SourceBook("lab", 10)
     book.apply(
-        tuple(sorted(newest.values(), reverse=reverse, key=lambda at: at.partition)), whole=True
+        tuple(sorted(newest.values(), reverse=reverse, key=lambda at: at.partition)),
+        NOW,
+        whole=True,
     )
     assert positions(book) <= {len(commits) - 1}
 
@@ -90,7 +92,7 @@ def test_another_raw_key_that_the_task_goes_on_with_is_followed_by_any_clock(gap
     book = SourceBook("lab", 10)
     commits = [(0, 60.0), (0, 60.0)] + [(1, 1.0 + gap) for gap in gaps]
     for live in written(commits, skew_s, (before, after)):
-        book.apply((live,))
+        book.apply((live,), NOW)
         number = live.offset.number("position")
         assert positions(book) <= {number}
     assert positions(book) == {len(commits) - 1}

@@ -67,7 +67,7 @@ def pictures(*batches: tuple[SourceRecord, ...]) -> dict[tuple[str, str], Source
     """The source partitions of a book that was told these, without what counts live records."""
     book = SourceBook("lab", partitions_max=100)
     for records in batches:
-        book.apply(records)
+        book.apply(records, 0.0)
     views = book.views(frozenset({"mm2", "files"}))
     return {
         (view.connector, view.identity): replace(view, commits=0, advances=0, rewinds=0, resets=0)
@@ -105,9 +105,9 @@ def test_a_topic_read_as_a_whole_again_leaves_the_facts_of_a_first_reading(messa
     first = SourceRole().live(messages[:cut])[0]
     again = folded(SourceRole(), messages, [])
     book = SourceBook("lab", partitions_max=100)
-    book.apply(first)
+    book.apply(first, 0.0)
     counted = {view.identity: view.commits for view in book.views(frozenset({"mm2", "files"}))}
-    book.apply(again, whole=True)
+    book.apply(again, 0.0, whole=True)
     views = book.views(frozenset({"mm2", "files"}))
     expected = pictures(again)
     for view in views:

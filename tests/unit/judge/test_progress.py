@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.judge.cases import NO_END
 from exporter.judge.progress import Progress
 from exporter.judge.settings import Settings
@@ -10,6 +12,7 @@ from exporter.judge.words import moment
 from exporter.model.connectors import Task
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
+from exporter.model.readings import FirstRecord
 from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.evidence import texts
@@ -84,6 +87,31 @@ def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():
 def test_a_sink_of_which_no_log_end_was_ever_read_is_judged_by_its_moves():
     watch = sunk(11, None, watch=sunk(10, None))
     assert (watch.verdict("lake").verdict, watch.verdict("lake").rule) == (Verdict.OK, 16)
+
+
+# --- mirrors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_clock_says(skew_s):
+    watch = Watch(mirrors())
+    world, began = watch.world, watch.world.now
+    world.assigned(0)
+    verdicts = set()
+    for second in range(10, 1200, 10):
+        world.now = began + second
+        if second % 170 == 70:
+            world.commit("mm2", orders(), {"offset": second}, at=world.now + skew_s)
+        committed = max(70, second - (second - 70) % 170)
+        world.ends(second + 1000)
+        world.probed(committed + 1, FirstRecord(committed + 1, began - 1000))  # a backlog
+        for view in world.snapshot().inputs:
+            if view.up:
+                world.reads(view.id)
+        watch.told = watch.progress.judgements(world.snapshot())
+        if second > 300:
+            verdicts.add(watch.verdict("mm2").verdict)
+    assert verdicts == {Verdict.OK}
 
 
 # --- what is not seen ----------------------------------------------------------------------------

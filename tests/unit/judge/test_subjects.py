@@ -91,13 +91,13 @@ def test_another_decision_may_come_when_the_time_is_over_for_which_one_holds():
 
 def test_a_replicated_partition_is_sampled_with_the_commits_of_its_source_partition():
     mirror = copied(90)
-    source = replace(counted(), offset=OFFSET, commits=7)
+    source = replace(counted(), offset=OFFSET, commits=7, read_at=BEGAN + 9)
     sample = subject(source=source, mirror=mirror).sample(BEGAN)
     assert (sample.text, sample.position, sample.commits) == ('{"offset":90}', 90, 7)
     assert (sample.lag, sample.end, sample.changed_at) == (
         mirror.lag,
         mirror.log_end,
-        mirror.committed_at,
+        BEGAN + 9,
     )
     alone = subject(mirror=mirror).sample(BEGAN)
     assert (alone.text, alone.position, alone.commits) == (None, 90, 0)

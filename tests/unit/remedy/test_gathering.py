@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from exporter.config import Connect
@@ -58,7 +59,9 @@ def unanswered(*_: object, **__: object) -> None:
     raise NotFound("lab", "answer")
 
 
-def read_to(*positions: int, committed_at: float | None = None) -> Snapshot:
+def read_to(
+    *positions: int, committed_at: float | None = None, read_at: float | None = None
+) -> Snapshot:
     tail = TailView(OFFSETS, True, 0, 0, 0, 0, tuple(enumerate(positions)))
     topology = replace(EMPTY.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
     view = InputView(
@@ -67,6 +70,7 @@ def read_to(*positions: int, committed_at: float | None = None) -> Snapshot:
     source = SourcePartitionView(
         "lab", "mirror", OF, OF, "mirror", None, 0, 9, committed_at, committed_at, 1, 1, 0, 0, 0
     )
+    source = msgspec.structs.replace(source, read_at=read_at)
     return replace(EMPTY, topology=topology, inputs=(view,), source_partitions=(source,))
 
 
@@ -119,10 +123,12 @@ def test_how_far_the_topic_is_read_does_not_matter_to_a_sink():
     assert Looker(iter([read_to(8, 5)])).behind(replace(CASE, found=SINKS)) == 0
 
 
-def test_what_is_committed_while_it_waits_counts():
-    looker = Looker(iter([read_to(8, 5, committed_at=0.0)]))
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_is_committed_while_it_waits_counts_by_our_clock(skew_s):
+    looker = Looker(iter([read_to(8, 5, committed_at=0.0, read_at=0.0)]))
     began = looker.clock.now()
-    looker.more = iter([read_to(9, 5), read_to(10, 5, committed_at=began)])
+    committed = read_to(10, 5, committed_at=began + skew_s, read_at=began)
+    looker.more = iter([read_to(9, 5), committed])
     assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from exporter.model.observations import TopicFactsRead
 from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
 from exporter.state.facts import FACTS_EVERY_S, FACTS_STALE_S, INTRUDER_RECENT_S
@@ -75,10 +77,14 @@ def test_a_connector_of_another_cluster_that_commits_here_makes_the_topic_shared
     assert problems(world) == [("east/connect-offsets", "shared")]
 
 
-def test_a_foreign_commit_counts_for_ten_flushes():
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_foreign_commit_counts_for_ten_flushes_whatever_its_workers_clock_says(skew_s):
     world = two_sites()
-    world.commit("theirs", FILE, {"position": 1})
-    world.now += INTRUDER_RECENT_S + 1
+    world.commit("theirs", FILE, {"position": 1}, at=world.now + skew_s)
+    world.now += INTRUDER_RECENT_S
+    world.tail()
+    assert problems(world) == [("east/connect-offsets", "shared")]
+    world.now += 1
     world.tail()
     assert problems(world) == []
 

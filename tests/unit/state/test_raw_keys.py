@@ -103,6 +103,7 @@ def test_a_bootstrap_reads_all_before_it_decides():
                 )
                 for at in records
             ),
+            NOW,
             whole=True,
         )
         (view,) = book.views(FILES)
@@ -150,7 +151,9 @@ def test_mirror_maker_looks_up_a_hash_map_whatever_else_is_written():
     other = b'["mm2",{"topic":"orders","partition":0,"cluster":"west"}]'
     book = SourceBook("lab", 10)
     for number in range(5):
-        book.apply((record("mm2", orders(), {"offset": 99}, log_offset=number, raw_key=other),))
+        book.apply(
+            (record("mm2", orders(), {"offset": 99}, log_offset=number, raw_key=other),), NOW
+        )
     (view,) = book.views(frozenset({"mm2"}))
     assert (view.offset, view.variants, view.strays) == (None, 1, 1)
 

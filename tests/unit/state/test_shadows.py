@@ -15,7 +15,7 @@ def book(*commits: tuple[dict, int | None]) -> SourceBook:
     made = SourceBook("lab", 100)
     for number, (partition, position) in enumerate(commits):
         value = None if position is None else {"position": position}
-        made.apply((record("files", partition, value, log_offset=number),))
+        made.apply((record("files", partition, value, log_offset=number),), 0.0)
     return made
 
 
@@ -44,5 +44,5 @@ def test_shadows_are_the_very_same_until_a_book_has_changed_or_is_another_one():
     assert other.shadow is not None
     assert other.shadow.number("position") == 2
     shadows.of("files", own, home)
-    own.apply((record("files", A, {"position": 3}, log_offset=1),))
+    own.apply((record("files", A, {"position": 3}, log_offset=1),), 0.0)
     assert shadows.of("files", own, home) == ()

@@ -148,7 +148,7 @@ def test_a_topic_whose_tail_has_failed_so_far_is_as_new_to_it_as_any():
     site = with_connectors(own("files"), inputs=inputs)
     seen = tail(OWN, (record("files", FILE, {"position": 7}, log_offset=1, live=False),))
     inputs.of(seen.input).read(seen)
-    site.apply(seen)
+    site.apply(seen, NOW)
     (view,) = site.views(NOW)
     assert view.offset is not None
     assert view.offset.number("position") == 7
@@ -206,14 +206,14 @@ def translating() -> Site:
 def test_whatever_becomes_of_a_checkpoint_task_has_changed_it_in_whichever_company_it_is_told():
     site, failed = translating(), condition("failed")
     assert not site.checkpoint_tasks_changed()
-    site.apply(read(STATUS, TaskStatus("files", 0, failed), TaskStatus("ckpt", 0, failed)))
+    site.apply(read(STATUS, TaskStatus("files", 0, failed), TaskStatus("ckpt", 0, failed)), NOW)
     assert site.checkpoint_tasks_changed()
     assert not site.checkpoint_tasks_changed()
 
 
 def test_what_becomes_of_others_and_of_the_connector_itself_changes_no_checkpoint_task():
     site, failed = translating(), condition("failed")
-    site.apply(read(STATUS, TaskStatus("files", 0, failed), ConnectorStatus("ckpt", failed)))
+    site.apply(read(STATUS, TaskStatus("files", 0, failed), ConnectorStatus("ckpt", failed)), NOW)
     assert not site.checkpoint_tasks_changed()
 
 
@@ -229,36 +229,36 @@ def test_a_connector_of_another_kind_has_no_checkpoint_tasks_whatever_its_class_
 def test_another_clusters_topics_list_none_of_its_connectors():
     site = made(rest=False)
     site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True))
+    site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
     other = KafkaTopic("east", "other-configs")
-    assert site.apply(read(other, ConnectorConfigured("files", FILES), whole=True)) is False
-    site.apply(read(CONFIGS, ConnectorConfigured("more", FILES)))
+    assert site.apply(read(other, ConnectorConfigured("files", FILES), whole=True), NOW) is False
+    site.apply(read(CONFIGS, ConnectorConfigured("more", FILES)), NOW)
     assert listed(site) == ["mm2", "more"]
 
 
 def test_a_config_topic_that_is_read_again_leaves_the_states():
     site = made(rest=False)
     site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    site.apply(read(STATUS, ConnectorStatus("mm2", condition("running")), whole=True))
+    site.apply(read(STATUS, ConnectorStatus("mm2", condition("running")), whole=True), NOW)
     for _ in range(2):
-        site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True))
+        site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
         assert [at.state for at in site.listed] == ["running"]
 
 
 def test_until_the_config_topic_was_read_whole_there_is_no_list():
     site = made(rest=False)
     site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    assert site.apply(read(CONFIGS)) is False
-    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2))) is False
+    assert site.apply(read(CONFIGS), NOW) is False
+    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2)), NOW) is False
     assert site.listed is None
 
 
 def test_a_read_of_nothing_lists_nothing_anew():
     site = made(rest=False)
     site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True)) is True
+    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW) is True
     found = site.listed
-    assert site.apply(read(CONFIGS)) is False
+    assert site.apply(read(CONFIGS), NOW) is False
     assert site.listed is found
 
 
@@ -302,6 +302,6 @@ def test_nothing_is_told_of_what_became_of_connectors_that_are_left_out():
     says = [ConnectorStatus(name, condition("running")) for name in ("files", "left-out")]
     told = read(STATUS, *says, whole=True)
     inputs.of(told.input).read(told)
-    site.apply(told)
+    site.apply(told, NOW)
     assert [at.connector for at in site.histories(NOW)] == ["files"]
     assert site.histories(NOW) is site.histories(NOW)

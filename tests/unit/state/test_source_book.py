@@ -16,7 +16,7 @@ ORDERS = MirrorPartition("west", "orders", 0)
 
 def book_of(*records, partitions_max: int = 100, wants_topic=lambda _topic: True) -> SourceBook:
     book = SourceBook("lab", partitions_max, wants_topic)
-    book.apply(records)
+    book.apply(records, NOW)
     return book
 
 
@@ -51,7 +51,7 @@ def test_a_record_that_is_given_twice_is_one_commit():
 def test_of_two_kafka_partitions_the_newer_timestamp_counts_if_no_clock_is_that_wrong():
     book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=NOW - 601))
     assert only(book).offset.number("position") == 7
-    book.apply((at(6, 9, kafka_partition=1, at=NOW + 601),))
+    book.apply((at(6, 9, kafka_partition=1, at=NOW + 601),), NOW)
     assert only(book).offset.number("position") == 9
 
 
@@ -59,7 +59,7 @@ def test_of_two_kafka_partitions_the_newer_timestamp_counts_if_no_clock_is_that_
 def test_of_two_kafka_partitions_what_is_read_live_is_newer_by_any_clock(skew_s):
     book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=NOW + skew_s))
     assert only(book).offset.number("position") == 8
-    book.apply((at(1, 9),))
+    book.apply((at(1, 9),), NOW)
     assert only(book).offset.number("position") == 9
 
 
@@ -67,21 +67,21 @@ def test_of_two_kafka_partitions_what_is_read_live_is_newer_by_any_clock(skew_s)
 def test_of_two_kafka_partitions_that_were_there_before_nothing_tells_the_newer(skew_s):
     book = SourceBook("lab", 10)
     there = (at(0, 7, live=False), at(5, 8, kafka_partition=1, at=NOW + skew_s, live=False))
-    book.apply(there, whole=True)
+    book.apply(there, NOW, whole=True)
     view = only(book)
     assert view.offset is None
     assert {offset.text for _, offset in view.unsure} == {'{"position":7}', '{"position":8}'}
     assert book.connectors() == ("files",)
     assert book.held("files") == (identity(),)
     assert book.agrees("files", identity(), '{"position":7}')
-    book.apply((at(6, 9, kafka_partition=1),))
+    book.apply((at(6, 9, kafka_partition=1),), NOW)
     view = only(book)
     assert (view.offset.text, view.unsure) == ('{"position":9}', ())
 
 
 def test_two_kafka_partitions_with_the_same_offset_are_no_doubt():
     book = SourceBook("lab", 10)
-    book.apply((at(0, 7, live=False), at(5, 7, kafka_partition=1, live=False)), whole=True)
+    book.apply((at(0, 7, live=False), at(5, 7, kafka_partition=1, live=False)), NOW, whole=True)
     assert only(book).offset.text == '{"position":7}'
 
 
@@ -91,7 +91,7 @@ def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
         record("mm2", orders(), {"offset": 7 + n}, log_offset=0, kafka_partition=n, live=False)
         for n in range(2)
     ]
-    book.apply(tuple(there), whole=True)
+    book.apply(tuple(there), NOW, whole=True)
     where = MirrorPartition("west", "orders", 0)
     assert not book.uncommitted("mm2", where)
     assert book.claimed("mm2", "west") == (where,)
@@ -104,7 +104,7 @@ def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
 
 def test_one_that_advanced_and_came_back_while_nobody_looked_did_advance():
     book = book_of(at(1, 7, advanced_at=NOW - 50))
-    book.apply((at(5, 7, at=NOW + 10, advanced_at=NOW + 5, live=False),))
+    book.apply((at(5, 7, at=NOW + 10, advanced_at=NOW + 5, live=False),), NOW)
     assert only(book).advanced_at == NOW + 5
 
 
@@ -115,7 +115,7 @@ def test_two_commits_of_one_moment_are_two():
 
 def test_a_record_that_is_read_again_says_nothing_new_of_when_it_advanced():
     book = book_of(at(1, 7, advanced_at=NOW - 50))
-    book.apply((at(1, 7, advanced_at=NOW, live=False),), whole=True)
+    book.apply((at(1, 7, advanced_at=NOW, live=False),), NOW, whole=True)
     assert only(book).advanced_at == NOW - 50
 
 
@@ -141,7 +141,7 @@ def test_what_is_forgotten_is_not_held_and_leaves_its_connector_with_the_rest():
     book = book_of(at(1, 7), at(2, 8, B), at(3, None))
     assert book.held("files") == (identity(B),)
     assert book.connectors() == ("files",)
-    book.apply((at(4, None, B),))
+    book.apply((at(4, None, B),), NOW)
     assert book.held("files") == ()
     assert book.connectors() == ()
 
@@ -195,7 +195,7 @@ def test_while_nothing_changes_the_pictures_are_the_same():
     book = book_of(at(1, 7), at(2, 8, B))
     before = book.views(FILES)
     assert book.views(FILES) is before
-    book.apply((at(3, 9),))
+    book.apply((at(3, 9),), NOW)
     one, other = book.views(FILES)
     assert (one.offset.number("position"), other) == (9, before[1])
     assert other is before[1]
