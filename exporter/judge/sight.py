@@ -19,6 +19,7 @@ from exporter.model.observations import (
     rest_offsets_input,
 )
 from exporter.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.snapshot import ConnectorView, MirrorPartitionView, RestConnector, Snapshot
 
 _AT_REST: Final = frozenset({"paused", "stopped"})
@@ -240,15 +241,17 @@ def _missing(rest: RestConnector) -> str | None:
 
 
 def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
-    """When each connector last advanced, any partition of it; where that is not known, when it last
-    committed: it cannot have been later.
+    """Return when each connector last advanced, any partition of it, at the latest that this can
+    have been by our clock; where that is not known, when it last committed.
     """
     found: dict[tuple[str, str], float] = {}
     for view in snapshot.source_partitions:
         at = view.committed_at if view.advanced_at is None else view.advanced_at
         if at is not None:
             of = (view.connect_cluster, view.connector)
-            found[of] = max(found.get(of, at), at)
+            latest = at + SKEW_S_MAX
+            by = latest if view.read_at is None else min(view.read_at, latest)
+            found[of] = max(found.get(of, by), by)
     return found
 
 

@@ -214,6 +214,7 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
             log_offset=0,
             committed_at=NOW - ago,
             advanced_at=NOW - ago,
+            read_at=NOW - ago,
             commits=1,
             advances=1,
             rewinds=0,
@@ -255,6 +256,17 @@ def test_the_words_for_an_unusual_pause_are_the_same_when_it_exceeds_the_second_
 
 def test_a_connector_pauses_since_any_of_its_partitions_advanced():
     assert advanced(9000.0, 60.0, 9000.0) is None
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_a_pause_is_as_long_by_any_clock_of_a_worker(skew_s):
+    for ago in (1800.0, 1801.0):
+        assert advanced(ago, advanced_at=NOW - ago + skew_s) == advanced(ago)
+
+
+def test_commits_that_do_not_advance_end_no_pause():
+    assert advanced(1801.0, advanced_at=NOW - 2401.0, read_at=NOW) is not None
+    assert advanced(1801.0, advanced_at=NOW - 2400.0, read_at=NOW) is None
 
 
 def test_where_no_advance_is_known_a_commit_is_the_latest_that_it_can_have_been():
