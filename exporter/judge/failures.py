@@ -18,6 +18,7 @@ import msgspec
 from exporter.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from exporter.model.findings import FailureRun
 from exporter.state.clock_skew import SKEW_S_MAX
+from exporter.state.histories import changes_since
 from exporter.state.snapshot import Snapshot
 
 FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
@@ -349,17 +350,8 @@ def kind_of(failure: str) -> str:
 
 
 def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
-    """The changes after the last one that was taken in; of a history seen first its newest.
-
-    Where that one is no longer among them, all came after it: what they say, and not when, tells,
-    as the records are of several workers.
-    """
-    if last == (0.0, ""):
-        return changes[-1:]
-    for number in range(len(changes), 0, -1):
-        if (changes[number - 1].at, changes[number - 1].state) == last:
-            return changes[number:]
-    return changes
+    """Return the changes after the last that was taken in; of a history seen first its newest."""
+    return changes[-1:] if last == (0.0, "") else changes_since(changes, *last)
 
 
 def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:

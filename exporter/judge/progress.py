@@ -35,9 +35,10 @@ from exporter.judge.verdicts import (
 )
 from exporter.judge.windows import Window
 from exporter.judge.words import moment
-from exporter.model.connectors import UNKNOWN_STATE
+from exporter.model.connectors import UNKNOWN_STATE, StateHistory
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.model.observations import InputId
+from exporter.state.histories import changes_since
 from exporter.state.snapshot import ConnectorView, Snapshot
 
 JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
@@ -97,6 +98,7 @@ class Progress:
         self._inputs: object = None
         self._views: object = None
         self._histories: object = None
+        self._followed: dict[tuple[str, str, int | None], StateHistory] = {}
         self._connectors: object = None
         self._failed: list[tuple[str, str]] = []
         self._restated: set[tuple[str, str]] = set()
@@ -199,11 +201,19 @@ class Progress:
         if snapshot.histories is self._histories:
             return
         self._histories = snapshot.histories  # they know of failures between two polls
-        for history in snapshot.histories:
-            failed = [change.at for change in history.changes if change.state == "failed"]
-            if failed:
-                of = (history.connect_cluster, history.connector)
-                self._roll.track(of).fail(max(failed), snapshot.at, self._w)
+        before = self._followed
+        self._followed = {
+            (history.connect_cluster, history.connector, history.task): history
+            for history in snapshot.histories
+        }
+        for whose, history in self._followed.items():
+            known = before.get(whose)
+            if known is None or known is history:
+                continue  # of one that was not followed nothing orders its past and our looks
+            last = known.changes[-1]
+            news = changes_since(history.changes, last.at, last.state)
+            if any(change.state == "failed" for change in news):
+                self._roll.track(whose[:2]).fail(snapshot.at, snapshot.at, self._w)
 
     def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
         """Those that have failed, or a task of them has."""

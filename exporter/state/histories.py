@@ -139,6 +139,19 @@ def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def changes_since(
+    changes: tuple[StateChange, ...], at: float, state: str
+) -> tuple[StateChange, ...]:
+    """Return what followed the change of this timestamp and state. Where that is no longer among
+    them, all followed it: what they say, and not when, tells, as the records are of several
+    workers.
+    """
+    for number in range(len(changes), 0, -1):
+        if (changes[number - 1].at, changes[number - 1].state) == (at, state):
+            return changes[number:]
+    return changes
+
+
 def _change(condition: Condition | None, at: float) -> StateChange:
     if condition is None:
         return StateChange(at=at, state=DELETED)

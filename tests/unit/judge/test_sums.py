@@ -145,14 +145,34 @@ def test_what_stands_still_while_no_states_are_read_is_unknown():
 # --- what shows why ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 @pytest.mark.parametrize("task", [None, 0], ids=["connector", "task"])
-def test_what_failed_between_two_polls_is_known_by_its_newest_failure(task):
-    desk = Desk(read("lake", 10), read("pond", 10)).looks(2)
-    runs = StateHistory("lab", "pond", task, (StateChange(BEGAN + 150, "running", None),))
-    desk.looks(1, histories=(fails(BEGAN + 20, BEGAN + 150, task=task), runs))
+def test_what_failed_between_two_polls_is_known_by_its_newest_failure(task, skew_s):
+    began = BEGAN + skew_s  # by the worker's clock
+    runs = StateHistory("lab", "pond", task, (StateChange(began, "running", None),))
+    before = (fails(began - 50, task=task), runs)
+    desk = Desk(read("lake", 10), read("pond", 10), histories=before).looks(2)
+    desk.looks(1, histories=(fails(began - 50, began + 20, began + 150, task=task), runs))
     assert desk.verdict("lake") is Verdict.STALLED
-    assert f"it failed at {moment(BEGAN + 150)}, and runs again" in desk.of("lake").reason
+    assert f"it failed at {moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
     assert desk.verdict("pond") is Verdict.SILENT
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_a_failure_that_another_worker_tells_is_newer_by_any_clock(skew_s):
+    desk = Desk(read("lake", 10), histories=(fails(BEGAN - 50),))
+    desk.looks(1, histories=(fails(BEGAN - 50, BEGAN + 50 + max(0.0, skew_s)),))
+    desk.looks(1, sink_partitions=(read("lake", 11),))
+    told = (BEGAN - 50, BEGAN + 50 + max(0.0, skew_s), BEGAN + 130 + min(0.0, skew_s))
+    desk.looks(3, histories=(fails(*told),))
+    assert desk.verdict("lake") is Verdict.STALLED
+    assert f"it failed at {moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
+
+
+def test_of_a_history_that_was_not_followed_no_failure_is_news():
+    desk = Desk(read("lake", 10)).looks(2)
+    desk.looks(1, histories=(fails(BEGAN + 150),))
+    assert desk.verdict("lake") is Verdict.SILENT
 
 
 def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
@@ -190,8 +210,9 @@ def test_a_document_of_before_failures_had_a_time_is_gone_on_with():
     assert told is not None
     (track,) = told.tracks
     desk.restart(Told(told.at, told.watched, told.subjects, told.wholes, [(*track[:6], None)]))
-    desk.looks(1, histories=(fails(desk.now + 30),))
-    assert desk.progress._roll.tracks["lab", "lake"].failed_at == desk.now - 30
+    desk.looks(1, histories=(fails(desk.now - 90),))
+    desk.looks(1, histories=(fails(desk.now - 150, desk.now + 30),))
+    assert desk.progress._roll.tracks["lab", "lake"].failed_at == desk.now
 
 
 def test_a_restart_goes_on_with_the_verdicts_and_the_patience_that_there_were():
