@@ -10,7 +10,7 @@ so each keeps its own and the book decides. Live messages are decoded one by one
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -36,6 +36,7 @@ from exporter.model.observations import (
 )
 from exporter.model.offsets import SourceKey, Undecodable
 from exporter.model.topology import KafkaTopic, Topology
+from exporter.state.clock_skew import is_later
 from exporter.state.syncs import SyncHistory
 
 _Record = TypeVar("_Record", CheckpointRecord, HeartbeatRecord)
@@ -222,19 +223,20 @@ def _bytes(data: object) -> bytes | None:
 
 
 _Listing = ConfigRecord | StatusRecord
+_Place = tuple[bytes, int | None]  # key, Kafka partition
 
 
 class ListingRole:
     """A config or a status topic: the last readable record of a key wins, unless it was out of date
-    when it was written.
+    when it was written. Of a key in several Kafka partitions, see `_newest`.
     """
 
     def __init__(
         self, decode: Callable[[bytes | None, bytes | None], _Listing | Undecodable]
     ) -> None:
         self._decode = decode
-        self._last: dict[bytes, tuple[Message, _Listing]] = {}
-        self._unreadable: dict[bytes, str] = {}
+        self._last: dict[_Place, tuple[Message, _Listing]] = {}
+        self._unreadable: dict[_Place, str] = {}
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""
@@ -245,16 +247,17 @@ class ListingRole:
                 keyless.append(message)
                 continue
             says = self._decode(key, _bytes(message.value()))
-            self._unreadable.pop(key, None)
+            place = (key, message.partition())
+            self._unreadable.pop(place, None)
             if isinstance(says, Undecodable):
-                self._unreadable[key] = says.reason
-            elif key not in self._last or not _outdated(says, self._last[key][1]):
-                self._last[key] = (message, says)
+                self._unreadable[place] = says.reason
+            elif place not in self._last or not _outdated(says, self._last[place][1]):
+                self._last[place] = (message, says)
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See Role. In topic order: what a record of one key means may depend on another's."""
-        kept = sorted(self._last.values(), key=lambda at: (at[0].partition(), at[0].offset()))
+        kept = sorted(self._newest(), key=lambda at: (at[0].partition(), at[0].offset()))
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
@@ -271,6 +274,22 @@ class ListingRole:
             else:
                 records.append(_listing_record(message, says, live=True))
         return tuple(records), undecodable
+
+    def _newest(self) -> Iterator[tuple[Message, _Listing]]:
+        """Yield the record of each key that counts. Kafka partitions are read in no order: where a
+        key stands in several (their number was changed), timestamps order it if they are further
+        apart than clocks are. If not, none of those that say different things counts.
+        """
+        by_key: dict[bytes, list[tuple[Message, _Listing]]] = {}
+        for (key, _), record in self._last.items():
+            by_key.setdefault(key, []).append(record)
+        for records in by_key.values():
+            newest, says = max(records, key=lambda at: _at(at[0]))
+            if all(
+                older is newest or said == says or is_later(_at(newest), _at(older))
+                for older, said in records
+            ):
+                yield newest, says
 
 
 def _listing_record(message: Message, says: _Listing, *, live: bool = False) -> ListingRecord:

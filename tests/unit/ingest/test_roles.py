@@ -196,6 +196,40 @@ def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_
     assert sum(undecodable.values()) == 1
 
 
+STATUS = b"status-connector-c"
+
+
+def status(state: str, partition: int, at: float) -> Message:
+    value = b'{"state":"%s","trace":null,"worker_id":"a:1","generation":5}' % state.encode()
+    return Message(
+        topic="t",
+        partition=partition,
+        offset=10 * (1 - partition),
+        key=STATUS,
+        value=value,
+        timestamp=(1, round(at * 1000)),
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("apart_s", [-600.0, 0.0, 600.0])
+def test_of_a_key_in_two_kafka_partitions_none_counts_whose_clocks_may_be_wrong(apart_s, reverse):
+    """They are read in any order, and the timestamps are of two workers."""
+    found = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
+    assert listed(decode_status, *(found[::-1] if reverse else found)) == ([], Counter())
+    alike = [status("RUNNING", 0, 9000.0), status("RUNNING", 1, 9000.0 + apart_s)]
+    (says,), _ = listed(decode_status, *(alike[::-1] if reverse else alike))
+    assert says.condition.state == "running"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("apart_s", "state"), [(-601.0, "running"), (601.0, "stopped")])
+def test_of_a_key_in_two_kafka_partitions_the_later_counts_by_any_clock(apart_s, state, reverse):
+    found = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
+    (says,), _ = listed(decode_status, *(found[::-1] if reverse else found))
+    assert says.condition.state == state
+
+
 def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read():
     role = roles.ListingRole(decode_status)
     running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
