@@ -112,10 +112,12 @@ def compare_incarnation(
     the pin cannot be asked now, or where clocks alone would tell whether that was before or after.
     Without one the offset and the record tell one life from another, as they are compared too.
 
-    unlisted_at    when lists of connectors agreed that it is deleted
-    created_at     when it was planned; by our clock, both
+    unlisted_at    when lists of connectors agreed that it is deleted, by our clock
+    created_at     when it was planned, perhaps by the clock of another replica. So an end that the
+                   planner did not know of counts, unless it certainly came before
     """
-    ends, unordered = [at for at in unlisted_at if at > created_at], False
+    known, unordered = (planned or "").split(), False
+    ends = [at for at in unlisted_at if repr(at) not in known and not is_later(created_at, at)]
     if pin is not None and pin.at is not None:
         if not requests(changes):
             return None

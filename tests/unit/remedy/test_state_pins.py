@@ -71,6 +71,17 @@ def test_lists_that_agree_tell_of_a_deletion_since():
     pin = pin_state("running", ())
     assert compare_incarnation("first", pin, (), unlisted_at=[7.0], created_at=6.0) == "7.0"
     assert compare_incarnation("7.0", pin, (), unlisted_at=[7.0], created_at=8.0) == "7.0"
+    assert compare_incarnation("1.0 7.0", pin, (), unlisted_at=[7.0], created_at=8.0) == "1.0 7.0"
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_deletion_since_the_plan_is_known_by_the_clock_of_any_replica(skew_s):
+    """One replica planned at 10000, and another, which leads now, sees the connector deleted."""
+    pin = pin_state("running", ())
+    for after_s, ends in ((1.0, True), (-1201.0, False)):
+        seen_at = 10_000.0 + after_s + skew_s
+        found = compare_incarnation("first", pin, (), unlisted_at=[seen_at], created_at=10_000.0)
+        assert found == (repr(seen_at) if ends else "first")
 
 
 @pytest.mark.parametrize(
