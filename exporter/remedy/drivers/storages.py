@@ -2,7 +2,7 @@
 of a standalone worker.
 
 Called by the storage driver, by the REST driver for what Connect cannot do itself, and by places,
-which only read. Nothing is kept between calls but connections.
+which only read. Nothing is kept between calls but connections, and since when nobody else wrote.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from exporter.errors import ClientError, Conflict, NotFound
 from exporter.remedy.model.driver import Answer, Outcome
 from exporter.remedy.model.plan import Raw
 from exporter.remedy.model.stored import Contents, Stored, value_bytes
+from exporter.state.clock_skew import is_later
 
 Write = Callable[[str, Mapping[str, Any], str, Sequence[Keyed]], Written]
 _SHOWN_MAX: Final = 5
@@ -97,6 +98,7 @@ class TopicStorage:
         self._admin = StorageAdmin(kafka, properties) if admin is None else admin
         self._open = open_reader or (lambda: TailReader(kafka, properties))
         self._write = write
+        self._theirs: tuple[frozenset[tuple[int | None, int | None]], float] | None = None
 
     @property
     def where(self) -> str:
@@ -136,17 +138,25 @@ class TopicStorage:
         return tuple(found)
 
     def unsettled(self, contents: Contents, now: float) -> str | None:
-        """A worker that has lost its group goes on until it notices, and commits once more."""
-        newest = max((at.at for at in contents.stored if at.at and not at.ours), default=None)
+        """A worker that has lost its group goes on until it notices, and commits once more. It is
+        done where its records are certainly older than a flush, as they are dated by its clock, or
+        where none came for as long while we looked.
+        """
+        theirs = [at for at in contents.stored if at.at and not at.ours]
+        newest = max((at.at or 0.0 for at in theirs), default=None)
         flush_s = 0.0 if self._workers is None else self._workers.flush_s
-        if newest is None or now - newest > flush_s:
+        if newest is None or is_later(now, newest + flush_s):
             return None
-        if newest > now:
-            return f"{self.where} has a record from the future, of {_clock(newest)}"
+        places = frozenset((at.kpartition, at.koffset) for at in theirs)
+        if self._theirs is None or self._theirs[0] != places or self._theirs[1] > now:
+            self._theirs = (places, now)
+        until = self._theirs[1] + flush_s
+        if now >= until:
+            return None
         # The moments and not how long it is until then: the same sentence is told once.
         return (
-            f"{self.where} was written to at {_clock(newest)}; that no worker commits again is "
-            f"known at {_clock(newest + flush_s)}"
+            f"the newest record of {self.where} is of {_clock(newest)}, by its worker's clock; that "
+            f"no worker commits again is known at {_clock(until)}"
         )
 
     def write(self, records: tuple[Raw, ...]) -> Outcome:
