@@ -18,6 +18,7 @@ from exporter.model.connectors import Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.remedy.model.plan import DeleteTopic
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.lint import sibling_names
 from exporter.state.listing import Listing
 from exporter.toolbox.bounds import Problem
@@ -25,7 +26,8 @@ from exporter.toolbox.facts import Kafkas, listed
 from exporter.toolbox.flows import Clearing
 from exporter.toolbox.syncs import Listed, in_the_way, said, users
 
-QUIET_S: Final = 180.0  # three of Connect's own intervals between commits
+# Three of Connect's own intervals between commits; they are dated by the clocks of its workers.
+QUIET_S: Final = 180.0 + SKEW_S_MAX
 _PREFIX, _SUFFIX = "mm2-offsets.", ".internal"
 _UNNAMED: Final = "its config topic is not known: name it in connect[].config_topic"
 
@@ -160,5 +162,7 @@ def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
         return ""
     since = {TopicPartition(topic, number): now - QUIET_S for number in range(count)}
     if any(at is not None for at in admin.offsets_at(since).values()):
-        return f"{topic} was written to in the last {QUIET_S / 60:g} minutes"
+        return (
+            f"{topic} was written to in the last {QUIET_S / 60:g} minutes, by its workers' clocks"
+        )
     return ""

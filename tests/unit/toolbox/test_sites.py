@@ -6,9 +6,9 @@ import pytest
 
 from exporter.config import parse
 from exporter.errors import ClientError, NotFound, TimedOut
-from exporter.model.topology import KafkaTopic
+from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.remedy.model.plan import DeleteTopic
-from exporter.toolbox.sites import clearing, sites
+from exporter.toolbox.sites import _running, clearing, sites
 from exporter.toolbox.syncs import Listed
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.test_counts import mirror
@@ -36,6 +36,31 @@ class Kafkas:
 
 def cleared(topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: Listed):
     return clearing(topic, found, Kafkas(topic_id), besides=ME)
+
+
+class Written:
+    """A topic whose newest record has this timestamp, and workers whose group has another name."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def members(self, _group: str) -> tuple[str, ...]:
+        return ()
+
+    def shape(self, _topic: str) -> tuple[str, int]:
+        return ("id", 1)
+
+    def offsets_at(self, since: dict[TopicPartition, float]) -> dict[TopicPartition, int | None]:
+        return {at: 7 if self.at >= moment else None for at, moment in since.items()}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_dedicated_mirrormaker_that_commits_runs_by_any_clock_of_its_workers(skew_s):
+    entry = {"name": "mm2", "kafka": "east", "offsets_topic": "mm2-offsets.west.internal"}
+    (connect,) = parse({"kafka": {"east": {"bootstrap": "e:1"}}, "connect": [entry]}, {}).connect
+    now = 1_800_000_000.0
+    assert _running(connect, Written(now - 170.0 + skew_s), now)
+    assert not _running(connect, Written(now - 1400.0 + skew_s), now)
 
 
 def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
