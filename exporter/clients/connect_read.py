@@ -102,6 +102,10 @@ class ConnectReader:
         """`GET /connectors?expand=info`: configurations, of those without a status too."""
         return self._get("/connectors?expand=info")
 
+    def connector(self, connector: str) -> bytes:
+        """`GET /connectors/{c}`: configuration, tasks and type, as one entry of `expand=info`."""
+        return self._get(connector_path(connector), connector)
+
     def status(self, connector: str) -> bytes:
         """`GET /connectors/{c}/status`: answered from a worker's memory."""
         return self._get(connector_path(connector, "status"), connector)

@@ -87,7 +87,7 @@ def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
         listed = poll.ask()
     except ClientError as exc:
         return (failure(input_id, exc),)
-    failed: list[InputFailed] = []
+    failed: list[Observation] = []
     names: frozenset[str] | None = None
     kafka_cluster_id: str | None = None
     if poll.wants_witnesses(listed, clock.now()):
@@ -97,9 +97,12 @@ def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
             failed.append(failure(input_id, exc))
         try:
             names = poll.names()
-            listed += poll.without_status(names, listed)
         except ClientError as exc:
             failed.append(failure(input_id, exc))
+        listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
+        if error is not None:
+            failed.append(failure(input_id, error))
+        failed += partial_failures(input_id, failures)
     return (
         *failed,
         ConnectorsListed(poll.name, listed, names, kafka_cluster_id),

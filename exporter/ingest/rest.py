@@ -6,9 +6,11 @@ Called by the polls and by the verbs. Raises what the client raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Final, Generic, TypeVar
+from math import inf
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.decode.connect_rest import (
@@ -19,13 +21,15 @@ from exporter.decode.connect_rest import (
     decode_readable_offsets,
 )
 from exporter.decode.connect_root import decode_root
-from exporter.errors import Malformed
+from exporter.decode.jsontext import encode_sorted
+from exporter.errors import ClientError, Malformed, NotFound
 from exporter.model.connectors import UNKNOWN_STATE, Connector
 from exporter.model.offsets import Undecodable
 from exporter.model.topology import TopicPartition
 
 WITNESSES_S: Final = 60.0  # two more requests a minute, answered from a worker's memory
 MISSING_S: Final = 900.0  # what is not listed for so long is gone, or told by other witnesses
+ALONE_MAX: Final = 20  # connectors that are asked for one by one, in one poll
 
 T = TypeVar("T")
 
@@ -56,6 +60,18 @@ class _Answer(Generic[T]):
         return known[1]
 
 
+class Completed(NamedTuple):
+    """Connectors with the configurations that their list lacked, as far as other answers had them.
+
+    error       why all configurations could not be asked for; None if they were, or need not be
+    failures    why those of single connectors could not
+    """
+
+    connectors: tuple[Connector, ...]
+    error: ClientError | None
+    failures: dict[str, ClientError]
+
+
 class ConnectorsPoll:
     """The connectors of one Connect cluster, over and over: the very same object while the answer
     is the same. For one thread at a time.
@@ -66,6 +82,8 @@ class ConnectorsPoll:
         self._reader = reader
         self._answer: _Answer[tuple[Connector, ...]] = _Answer()
         self._infos: dict[str, Connector] = {}
+        self._sought_at: dict[str, float] = {}
+        self._alone_at: dict[str, float] = {}
         self._listed_at: dict[str, float] = {}
         self._asked_at: float | None = None
         self._before: tuple[Connector, ...] | None = None
@@ -102,15 +120,68 @@ class ConnectorsPoll:
         """The Kafka cluster that the worker says it uses; None from a worker before 1.1."""
         return _sound(self.name, "GET /", decode_root(self._reader.root())).kafka_cluster_id
 
-    def without_status(
-        self, names: frozenset[str], listed: tuple[Connector, ...]
-    ) -> tuple[Connector, ...]:
-        """The connectors that only the list of names has, each with its configuration."""
-        missing = names - {at.name for at in listed}
-        if not missing <= self._infos.keys():
+    def complete(
+        self, listed: tuple[Connector, ...], names: frozenset[str], now: float
+    ) -> Completed:
+        """Ask for the configurations of connectors that are listed without, or that only the names
+        have: at once where one is new, and once a minute. First for all; of those that this answer
+        has not either for one at a time, whoever was asked for last being the last.
+        """
+        lacking = names.union(at.name for at in listed) - {
+            at.name for at in listed if at.configured
+        }
+        if not lacking:
+            return Completed(listed, None, {})
+        sought_at = (self._sought_at.get(name, -inf) for name in lacking)
+        error, failures = None, dict[str, ClientError]()
+        if any(not 0 <= now - at < WITNESSES_S for at in sought_at):
+            self._sought_at = dict.fromkeys(lacking, now)
+            error, failures = self._seek(lacking, now)
+        found = {name: self._infos[name] for name in sorted(lacking & self._infos.keys())}
+        here = tuple(_configured(at, found.pop(at.name, None)) for at in listed)
+        return Completed(here + tuple(found.values()), error, failures)
+
+    def _seek(
+        self, lacking: frozenset[str], now: float
+    ) -> tuple[ClientError | None, dict[str, ClientError]]:
+        self._infos, error, failures = {}, None, dict[str, ClientError]()
+        try:
             found = listed_in(self.name, self._reader.connector_infos())
-            self._infos = {at.name: at for at in found if at.name in missing}
-        return tuple(self._infos[name] for name in sorted(missing & self._infos.keys()))
+        except ClientError as exc:
+            error, found = exc, ()
+        self._infos = {at.name: at for at in found if at.name in lacking and at.configured}
+        left = sorted(lacking - self._infos.keys())
+        alone = sorted(left, key=lambda name: self._alone_at.get(name, -inf))[:ALONE_MAX]
+        self._alone_at = {name: self._alone_at.get(name, -inf) for name in left}
+        self._alone_at |= dict.fromkeys(alone, now)
+        for name in alone:
+            try:
+                found = listed_in(self.name, _entry_of(name, self._reader.connector(name)))
+            except NotFound:
+                continue  # this worker has none
+            except ClientError as exc:
+                failures[name] = exc.with_traceback(None)  # it leads to this frame
+            else:
+                self._infos |= {at.name: at for at in found if at.configured}
+        return error, failures
+
+
+def _entry_of(connector: str, info: bytes) -> bytes:
+    """Return an answer about one connector in the shape of those about all."""
+    return b'{%b:{"info":%b}}' % (encode_sorted(connector), info)
+
+
+def _configured(listed: Connector, info: Connector | None) -> Connector:
+    """Return a connector as it is listed, with the configuration that another answer had of it."""
+    if info is None:
+        return listed
+    return replace(
+        info,
+        state=listed.state,
+        tasks=listed.tasks,
+        version=listed.version,
+        failure=listed.failure,
+    )
 
 
 class AssignmentsPoll:

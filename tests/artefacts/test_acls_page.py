@@ -121,7 +121,14 @@ def read_requests() -> set[str]:
         reader.plugins,
     ):
         ask()
-    for ask_of in (reader.status, reader.connector_config, reader.tasks, reader.offsets):
+    of_one = (
+        reader.connector,
+        reader.status,
+        reader.connector_config,
+        reader.tasks,
+        reader.offsets,
+    )
+    for ask_of in of_one:
         ask_of("{c}")
     return {text.replace("%7Bc%7D", "{c}") for text in asked}
 
@@ -151,5 +158,5 @@ def test_every_request_to_connect_is_on_the_page_and_no_other():
 def test_every_question_of_the_reader_was_asked():
     public = {name for name in vars(ConnectReader) if not name.startswith("_")}
     covered = {"root", "connectors", "plugins", "status", "connector_config", "tasks", "offsets"}
-    covered |= {"connector_names", "connector_infos"}
+    covered |= {"connector_names", "connector_infos", "connector"}
     assert public - {"close"} == covered

@@ -155,7 +155,7 @@ class TopicStorage:
             return None
         # The moments and not how long it is until then: the same sentence is told once.
         return (
-            f"the newest record of {self.where} is of {_clock(newest)}, by its worker's clock; that "
+            f"the newest record of {self.where} is of {_clock(newest)} by its worker's clock; that "
             f"no worker commits again is known at {_clock(until)}"
         )
 

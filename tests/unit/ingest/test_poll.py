@@ -22,7 +22,13 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import MISSING_S, WITNESSES_S, AssignmentsPoll, ConnectorsPoll
+from exporter.ingest.rest import (
+    ALONE_MAX,
+    MISSING_S,
+    WITNESSES_S,
+    AssignmentsPoll,
+    ConnectorsPoll,
+)
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -81,6 +87,8 @@ class Told:
     named: tuple[str, ...] = ()
     kafka: str = "ours"
     down: frozenset[str] = frozenset()
+    without_info: frozenset[str] = frozenset()
+    class_name: str = "X"
     asked: list[str] = field(default_factory=list)
     name: str = "lab"
 
@@ -92,7 +100,14 @@ class Told:
 
     def connector_infos(self) -> bytes:
         names = {**self.listed, **dict.fromkeys(self.named)}
-        return self._asked("infos", {name: entry(None) for name in names})
+        found = {name: self.info() for name in names if name not in self.without_info}
+        return self._asked("infos", found)
+
+    def connector(self, name: str) -> bytes:
+        return self._asked(name, self.info()["info"])
+
+    def info(self) -> dict[str, Any]:
+        return {"info": {"config": {"connector.class": self.class_name}, "type": "source"}}
 
     def root(self) -> bytes:
         return self._asked("root", {"version": "4.3.1", "kafka_cluster_id": self.kafka})
@@ -145,7 +160,7 @@ def test_an_answer_that_is_another_than_before_may_be_another_clusters():
     assert told.asked == []
 
 
-def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_for_once():
+def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_for_once_a_minute():
     told = Told({"a": entry()}, named=("mm2",))
     poll = ConnectorsPoll(told)
     listed, _ = told.poll(poll)
@@ -155,8 +170,49 @@ def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_fo
         ("a", "running", "X"),
         ("mm2", "unknown", "X"),
     ]
+    told.listed["a"]["status"]["connector"]["state"] = "PAUSED"
+    told.class_name = "Y"
+    listed, _ = told.poll(poll, WITNESSES_S / 2)
+    assert (told.asked, listed.connectors[1].class_name) == (["root", "names"], "X")
+    listed, _ = told.poll(poll, WITNESSES_S / 2)
+    assert told.asked == ["root", "names", "infos"]
+    assert listed.connectors[1].class_name == "Y"
+
+
+def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
+    only_status = {"status": entry("PAUSED")["status"]}
+    told = Told(
+        {"a": entry(), "bare": only_status}, named=("mm2",), without_info=frozenset({"bare", "mm2"})
+    )
+    poll = ConnectorsPoll(told)
+    for _ in range(2):
+        listed, _ = told.poll(poll, WITNESSES_S)
+        assert told.asked == ["root", "names", "infos", "bare", "mm2"]
+        assert [(at.name, at.state, at.class_name, at.configured) for at in listed.connectors] == [
+            ("a", "running", "X", True),
+            ("bare", "paused", "X", True),
+            ("mm2", "unknown", "X", True),
+        ]
+
+
+def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
+    names = ("bad", "mm2")
+    told = Told(named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names))
+    whole, one, listed, _ = told.poll(ConnectorsPoll(told))
+    assert told.asked == ["root", "names", "infos", "bad", "mm2"]
+    assert (whole.reason, whole.partial) == ("denied", False)
+    assert (one.reason, one.partial, one.detail[:5]) == ("denied", True, "'bad'")
+    assert (listed.names, [at.name for at in listed.connectors]) == (set(names), ["mm2"])
+
+
+def test_those_without_a_configuration_are_asked_for_in_turns():
+    names = tuple(f"c{number:02}" for number in range(ALONE_MAX + 5))
+    told = Told(named=names, down=frozenset(names), without_info=frozenset(names))
+    poll = ConnectorsPoll(told)
     told.poll(poll, WITNESSES_S)
-    assert told.asked == ["root", "names"]
+    assert told.asked[3:] == list(names[:ALONE_MAX])
+    told.poll(poll, WITNESSES_S)
+    assert told.asked[3:] == [*names[ALONE_MAX:], *names[: ALONE_MAX - 5]]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +224,7 @@ def test_a_witness_that_does_not_answer_is_counted_and_says_nothing(down, names,
     failed, listed, succeeded = told.poll(ConnectorsPoll(told))
     assert (failed.input, failed.reason) == (REST, "denied")
     assert (listed.names, listed.kafka_cluster_id) == (names, kafka)
-    assert [at.name for at in listed.connectors] == ["a"]
+    assert [at.name for at in listed.connectors] == sorted(names or "a")
     assert succeeded == InputSucceeded(REST, CLOCK.now())
 
 
