@@ -332,12 +332,13 @@ def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, *, altered: 
 
 
 def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:
-    """The upstream offset from which on it copied again; None if it did not go back.
+    """Return the upstream offset from which on it copied again; None if it did not go back.
 
     A short log is copied again between two flushes: then the commits never show it. The syncs do,
-    because what was copied again stands downstream a second time. Syncs may lag behind commits, so
-    what was committed beyond the last sync stands there once, and is no part of it. A sync further
-    on is of what was copied once, with a transaction marker for each record at most.
+    because what was copied again stands downstream a second time. Not part of that is what stands
+    there once since the sync before: what was committed beyond it, or as far as the new one goes
+    beyond it, with a transaction marker for each record at most. A sync that goes back, or says the
+    same of another record downstream, is of one record at least.
     """
     if committed is not None and committed < stand.committed:
         return committed
@@ -347,8 +348,7 @@ def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | No
     if added <= 0:
         return None
     forward = sync[0] - stand.sync[0]
-    if forward > 0:
-        again = added - 2 * forward
-        return sync[0] - again + 1 if again > 0 else None
-    again = max(added - (stand.committed - stand.sync[0]), 1)
-    return sync[0] - again + 1
+    again = added - max(2 * forward, stand.committed - stand.sync[0])
+    if forward <= 0:
+        again = max(again, 1)
+    return sync[0] - again + 1 if again > 0 else None

@@ -134,6 +134,8 @@ def test_a_sync_that_comes_after_its_commit_is_of_what_was_copied_once(newer):
     [
         pytest.param(sync(150, 206), None, id="seven records"),
         pytest.param(sync(50, 250), (0, 199), id="all"),
+        pytest.param(sync(160, 300), (60, 199), id="from sixty to beyond that sync"),
+        pytest.param(sync(160, 250), None, id="less than half"),
     ],
 )
 def test_what_was_committed_beyond_the_last_sync_is_no_part_of_a_second_copy(newer, found):
