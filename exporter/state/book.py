@@ -47,7 +47,12 @@ from exporter.state.budget import Budget
 from exporter.state.checks import Checks
 from exporter.state.facts import FactsBook
 from exporter.state.failover import Failover
-from exporter.state.flows import mirror_flows, named_over_found, sink_groups
+from exporter.state.flows import (
+    BrokerAddresses,
+    mirror_flows,
+    named_over_found,
+    sink_groups,
+)
 from exporter.state.inputs import Inputs
 from exporter.state.joined import Joined
 from exporter.state.pipeline import PipelineBook
@@ -83,6 +88,7 @@ class Book:
     ) -> None:
         self._configured = dict(kafkas)
         self._addresses = dict(kafkas)
+        self._brokers = BrokerAddresses()
         self._inputs = Inputs(stale_after_s)
         self._sites = {
             site.name: Site(site, self._inputs, source_partitions_max, interval_s) for site in sites
@@ -219,8 +225,11 @@ class Book:
             case TopicsSeen():
                 self._failover.topics_seen(seen)
             case BrokersSeen():
-                known = self._addresses.get(seen.kafka, frozenset())
-                self._addresses[seen.kafka] = known | seen.addresses
+                self._brokers.see(seen.kafka, seen.addresses, now)
+                self._addresses = {
+                    kafka: configured | self._brokers.of(kafka)
+                    for kafka, configured in self._configured.items()
+                }
             case _:
                 raise AssertionError(seen)
         self._rebuild_topology()

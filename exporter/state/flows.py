@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from exporter.model.connectors import Connector
 from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+
+KEPT_S: Final = 86_400.0  # a broker that is down for longer has another address, if it comes back
 
 
 def mirror_flows(
@@ -114,6 +117,30 @@ def sink_groups(
                 )
             )
     return tuple(groups)
+
+
+class BrokerAddresses:
+    """The addresses at which the brokers of each Kafka cluster were seen within a day: one that is
+    down is missing in the newest answer, and one that is gone leaves its address to others.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[str, frozenset[str]] = {}
+        self._seen_at: dict[str, dict[str, float]] = {}
+
+    def see(self, kafka: str, addresses: frozenset[str], now: float) -> None:
+        """Take in an answer of a cluster."""
+        known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
+        self._newest[kafka] = addresses
+        self._seen_at[kafka] = {at: seen for at, seen in known.items() if 0 <= now - seen < KEPT_S}
+
+    def of(self, kafka: str) -> frozenset[str]:
+        """Return those of a cluster, without what only its earlier answers had and now another one
+        has.
+        """
+        others = {at for other, seen in self._newest.items() if other != kafka for at in seen}
+        taken = others - self._newest.get(kafka, frozenset())
+        return frozenset(self._seen_at.get(kafka, {})) - taken
 
 
 def cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:

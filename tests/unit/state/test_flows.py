@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from exporter.model.observations import BrokersSeen
 from exporter.model.topology import KafkaTopic
 from exporter.state.flows import cluster_at, mirror_flows, named_over_found, sink_groups
@@ -59,6 +61,32 @@ def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():
     assert world.snapshot().topology.flows[0].upstream == "west"
     world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream is None
+
+
+def test_an_address_that_another_clusters_broker_has_now_is_that_clusters():
+    world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
+    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092", "10.0.0.8:9092"})))
+    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092", "10.0.0.9:9092"})))
+    assert world.snapshot().topology.flows[0].upstream == "east"
+
+
+@pytest.mark.parametrize(("after_s", "upstream"), [(86_399.0, "west"), (86_400.0, None)])
+def test_the_address_of_a_broker_that_is_gone_is_known_for_a_day(after_s, upstream):
+    world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
+    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092"})))
+    world.now += after_s
+    assert world.snapshot().topology.flows[0].upstream == "west"  # while it does not answer
+    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092"})))
+    assert world.snapshot().topology.flows[0].upstream == upstream
+
+
+def test_an_address_of_the_configuration_is_known_for_ever():
+    world = mirrors(mirror(source_addresses=frozenset({"west:9092"})))
+    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
+    world.now += 90_000.0
+    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092"})))
+    assert world.snapshot().topology.flows[0].upstream == "west"
 
 
 def test_a_target_with_a_known_address_is_that_cluster_wherever_the_connector_runs():
