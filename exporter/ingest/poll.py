@@ -43,8 +43,10 @@ Batch = tuple[Observation, ...]
 MEMBERS_NAMED = 5  # of those that failed for one reason
 
 MATCHING_S_MAX = 1.0  # of all topics with one pattern; ten thousand take 0.05 s
+# The machine may have been slow, and not the pattern: it is tried again, after twice the time.
+SLOW_AGAIN_S = 600.0
 SLOW_PATTERNS_MAX = 1000
-_slow_patterns: set[str] = set()
+_slow_patterns: dict[str, tuple[float, float]] = {}  # pattern -> when it is tried again, after what
 
 
 def failure(input_id: InputId, error: ClientError) -> InputFailed:
@@ -308,7 +310,8 @@ def _matching(text: str, topics: Iterable[str]) -> list[str] | None:
     """The topics that a pattern of java.util.regex matches; None where that is not known, or takes
     too long to find out: in time that is linear, but 25 ms for each name at the worst.
     """
-    if text in _slow_patterns:
+    again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_AGAIN_S / 2))
+    if time.monotonic() < again_at:
         return None
     pattern, found = JavaPattern(text), []
     until = time.monotonic() + MATCHING_S_MAX
@@ -319,7 +322,8 @@ def _matching(text: str, topics: Iterable[str]) -> list[str] | None:
         if matches:
             found.append(topic)
         if time.monotonic() > until:
-            if len(_slow_patterns) < SLOW_PATTERNS_MAX:
-                _slow_patterns.add(text)
+            if text in _slow_patterns or len(_slow_patterns) < SLOW_PATTERNS_MAX:
+                _slow_patterns[text] = (time.monotonic() + 2 * after_s, 2 * after_s)
             return None
+    _slow_patterns.pop(text, None)
     return found
