@@ -5,7 +5,8 @@ Called by remedy's drivers, the toolbox and discovery. What changes anything is 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -22,6 +23,7 @@ _AUTHORIZATION: Final = "authorization.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2")
 
 Json = dict[str, Any]
+_Answer = TypeVar("_Answer")
 
 
 class KubeReader:
@@ -58,11 +60,28 @@ class KubeReader:
 
     def resource(self, plural: str, namespace: str, name: str) -> Json:
         """One of Strimzi's. Raises NotFound."""
-        return self.get(strimzi_path(self.strimzi_version(), plural, namespace, name))
+        return self._of_strimzi(
+            lambda version: self.get(strimzi_path(version, plural, namespace, name))
+        )
 
     def resources(self, plural: str, namespace: str, *, label: str | None = None) -> list[Json]:
         """All of Strimzi's of one kind in a namespace; `label` selects, as `a=b`."""
-        return self.all(strimzi_path(self.strimzi_version(), plural, namespace), label=label)
+        return self._of_strimzi(
+            lambda version: self.all(strimzi_path(version, plural, namespace), label=label)
+        )
+
+    def _of_strimzi(self, ask: Callable[[str], _Answer]) -> _Answer:
+        """Return what is answered in the version that is served; an upgrade may have ended the one
+        that was found before.
+        """
+        before = self._version
+        try:
+            return ask(self.strimzi_version())
+        except NotFound:
+            self._version = None
+            if before is None or self.strimzi_version() == before:
+                raise
+        return ask(self.strimzi_version())
 
     def config_map(self, namespace: str, name: str) -> Json:
         """Raises NotFound."""

@@ -169,6 +169,24 @@ def test_the_newest_version_that_is_served_and_known_is_spoken(
     assert KubeReader(ACCESS, transport=answering(200, body)).strimzi_version() == taken
 
 
+def test_the_version_is_looked_up_again_once_an_upgrade_has_ended_it() -> None:
+    served = ["v1beta2"]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/apis/kafka.strimzi.io":
+            return httpx.Response(200, json={"versions": [{"version": at} for at in served]})
+        version, _, rest = request.url.path.removeprefix("/apis/kafka.strimzi.io/").partition("/")
+        there = version in served and rest.endswith("/pipes")
+        return httpx.Response(200 if there else 404, json={"in": version, "items": [version]})
+
+    reader = KubeReader(ACCESS, transport=httpx.MockTransport(answer))
+    for version in ("v1beta2", "v1"):
+        served[:] = [version]
+        assert reader.resource("kafkaconnects", "kafka", "pipes")["in"] == version
+        with pytest.raises(NotFound):
+            reader.resource("kafkaconnects", "kafka", "gone")
+
+
 def test_a_server_without_strimzi_says_so() -> None:
     with pytest.raises(NotFound, match="not installed"):
         KubeReader(ACCESS, transport=answering(404, {"message": "no"})).strimzi_version()
