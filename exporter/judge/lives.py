@@ -105,8 +105,7 @@ class Lives:
     _positions: Positions = field(default_factory=dict)
     _read_before: dict[Who, Positions] = field(default_factory=dict)
     _followed: set[Who] = field(default_factory=set)
-    _deleted: dict[Who, float] = field(default_factory=dict)
-    _without_state_at: dict[Who, float] = field(default_factory=dict)
+    _deleted: dict[Who, float] = field(default_factory=dict)  # ends that no life follows
 
     def observe(
         self,
@@ -120,13 +119,6 @@ class Lives:
         `sources`: the source partitions of each connector whose offsets can be seen; `believed`:
         the Connect clusters of which whoever is not listed is not there; None: all of them.
         """
-        # Its status was taken back, and Connect went on listing it: it was not deleted.
-        self._without_state_at |= {
-            (view.connect_cluster, at.connector): snapshot.at
-            for view in snapshot.lists
-            for at in view.without_state
-            if not at.tasks
-        }
         alive, again = self._told(snapshot)
         for cluster, names in listed.items():
             certain = believed is None or cluster in believed
@@ -134,7 +126,6 @@ class Lives:
             for who in gone if certain else ():
                 del self.of[who]
                 self._read_before.pop(who, None)
-                self._without_state_at.pop(who, None)
             for name in names:
                 self._meet((cluster, name), again.get((cluster, name), 0.0))
             if certain and cluster in read.listed_at:
@@ -175,8 +166,15 @@ class Lives:
         """Return who lives by its status topic, and of those that were deleted before, while we
         looked, when a task of each was first heard of again, by its worker's clock.
 
-        Of what was told before we looked, compaction may have left the newest alone.
+        Of what was told before we looked, compaction may have left the newest alone. And whose
+        status was taken back while Connect goes on listing it was not deleted.
         """
+        listed = {
+            (view.connect_cluster, at.connector)
+            for view in snapshot.lists
+            for at in view.without_state
+            if not at.tasks
+        }
         alive: set[Who] = set()
         deleted: dict[Who, float] = {}
         began: dict[Who, float] = {}
@@ -193,15 +191,16 @@ class Lives:
             if any(change.state in _ALIVE for change in after):
                 alive.add(who)
         followed = {(at.connect_cluster, at.connector) for at in snapshot.histories}
-        self._deleted |= {who: ended for who, ended in deleted.items() if who not in self._followed}
+        self._deleted |= {
+            who: ended
+            for who, ended in deleted.items()
+            if who not in self._followed or who in listed
+        }
         self._followed |= followed
         return alive, {
             who: began[who]
             for who, ended in deleted.items()
-            if who in alive
-            and who in began
-            and self._deleted.get(who) != ended
-            and ended > self._without_state_at.get(who, 0.0)
+            if who in alive and who in began and self._deleted.get(who) != ended
         }
 
     def remembered(self) -> tuple[Told, ...]:

@@ -8,7 +8,12 @@ from exporter.decode.source_offsets import decode_value
 from exporter.judge import lives as module
 from exporter.judge.lives import ABSENT_LISTS, SKEW_S_MAX, Life, Lives, Read
 from exporter.model.connectors import DELETED, StateChange, StateHistory
-from exporter.state.snapshot import EMPTY, SourcePartitionView
+from exporter.state.snapshot import (
+    EMPTY,
+    ConnectorListView,
+    SourcePartitionView,
+    WithoutState,
+)
 from tests.changed import replace
 
 from .watches import BEGAN, counted
@@ -42,6 +47,7 @@ class Years:
         self.history: tuple[tuple[float, str], ...] = ()
         self.task_history: tuple[tuple[float, str], ...] = ()
         self.others: tuple[StateHistory, ...] = ()
+        self.without_state = False
 
     def look(self, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
         """Between two lists. With `offsets` None they cannot be seen."""
@@ -51,7 +57,9 @@ class Years:
             for task, changes in ((0, self.task_history), (None, self.history))
             if changes
         )
-        snapshot = replace(EMPTY, at=self.now, histories=(*self.others, *histories))
+        stateless = (WithoutState("files", self.now, None),) if self.without_state else ()
+        lists = (ConnectorListView("lab", 0.0, (None, None), stateless, ()),)
+        snapshot = replace(EMPTY, at=self.now, histories=(*self.others, *histories), lists=lists)
         listed = {"other": frozenset({"theirs"})}
         listed_at = {}
         if self.listed_at is not None:
@@ -235,6 +243,34 @@ def test_a_status_that_was_taken_back_while_a_worker_ran_it_is_no_death(before):
         (BEGAN + 17, "running"),
     )
     assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == Life()
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_connect_goes_on_listing_without_a_state_was_not_deleted_by_any_clock(skew_s):
+    seen = Years()
+    seen.history = seen.task_history = ((BEGAN + skew_s, "running"),)
+    seen.list("files")
+    gone = ((BEGAN + 15 + skew_s, "unassigned"), (BEGAN + 15 + skew_s, DELETED))
+    seen.history = seen.task_history = (*seen.history, *gone)
+    seen.without_state = True
+    seen.list("files")
+    seen.without_state = False
+    seen.history = seen.task_history = (*seen.history, (BEGAN + 99 + skew_s, "running"))
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life == Life()
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_life(skew_s):
+    seen = Years()
+    seen.history = seen.task_history = ((BEGAN + skew_s, "running"),)
+    seen.without_state = True
+    seen.list("files")
+    seen.without_state = False
+    gone = ((BEGAN + 15 + skew_s, "unassigned"), (BEGAN + 15 + skew_s, DELETED))
+    began = BEGAN + 17 + skew_s
+    seen.history = seen.task_history = (*seen.history, *gone, (began, "running"))
+    seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),))
+    assert seen.life == Life(born=began, left_over={"0": '{"position":1}'})
 
 
 def test_a_status_that_was_taken_back_in_a_second_life_begins_no_third():
