@@ -17,7 +17,7 @@ assignment is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from exporter.decode.connector_config import connector_settings
 from exporter.decode.status import json_map, task_of, text_key, whole
@@ -37,6 +37,8 @@ from exporter.model.topology import TopicPartition
 
 Body = dict[str, Any] | None  # None is a tombstone
 
+# Of one connector: a number becomes as many tasks. An entry of REST's list holds as many.
+TASKS_MAX: Final = 25_000
 _SESSION_KEY = "session-key"
 _SHAPE = Undecodable("value_shape")
 
@@ -70,6 +72,8 @@ def _task(rest: str, body: Body) -> TaskConfigured | Undecodable:
     task = task_of(rest)
     if isinstance(task, Undecodable):
         return task
+    if task[1] >= TASKS_MAX:
+        return Undecodable("too_many_tasks")
     properties = {} if body is None else body.get("properties")
     if not isinstance(properties, dict):
         return _SHAPE
@@ -102,8 +106,10 @@ def assigned_partitions(
 
 def _commit(name: str, body: Body) -> TasksCommitted | Undecodable:
     tasks = None if body is None else whole(body.get("tasks"))
-    if body is not None and tasks is None:
+    if body is not None and (tasks is None or tasks < 0):
         return _SHAPE
+    if tasks is not None and tasks > TASKS_MAX:
+        return Undecodable("too_many_tasks")
     return TasksCommitted(connector=name, tasks=tasks)
 
 

@@ -47,6 +47,11 @@ KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions;
 class Role(Protocol):
     """How to read one kind of topic."""
 
+    @property
+    def keys(self) -> int:
+        """How many keys are remembered until `folded` is asked."""
+        ...
+
     def fold(self, messages: list[Message]) -> list[Message]:
         """Remember what matters of a batch; return what is no record (it has no key)."""
         ...
@@ -67,6 +72,11 @@ class SourceRole:
         # Kafka partition -> raw key -> [last value, message of the last change, last message]
         self._slots: dict[int | None, dict[bytes, list[object]]] = {}
         self._keys: dict[bytes, SourceKey | Undecodable] = {}
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return sum(map(len, self._slots.values()))
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role. Nothing in this loop may cost more than it must."""
@@ -164,6 +174,11 @@ class SyncRole:
     def __init__(self) -> None:
         self._last: dict[bytes, tuple[Message, SyncHistory]] = {}
 
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last)
+
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""
         keyless = []
@@ -238,6 +253,11 @@ class ListingRole:
         self._last: dict[_Place, tuple[Message, _Listing]] = {}
         self._unreadable: dict[_Place, str] = {}
 
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last) + len(self._unreadable)
+
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""
         keyless = []
@@ -303,6 +323,11 @@ class BesideRole(Generic[_Record]):
         self._record_of: Callable[[Message], _Record | Undecodable] = record_of
         self._last: dict[bytes, _Record] = {}
         self._unreadable: dict[bytes, str] = {}
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last) + len(self._unreadable)
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """See Role."""

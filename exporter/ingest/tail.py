@@ -28,7 +28,7 @@ from exporter.clients.kafka import (
     end_of_partition,
 )
 from exporter.clock import Clock
-from exporter.errors import ClientError, NotFound, TopicChanged, Unsettled
+from exporter.errors import ClientError, NotFound, TooLarge, TopicChanged, Unsettled
 from exporter.ingest.roles import Role
 from exporter.ingest.transactions import OpenTransactions
 from exporter.ingest.unreadable import UnreadablePartitions
@@ -49,6 +49,10 @@ READ_TIMEOUT_S = 1.0  # how late a tail of a silent topic hears that it is to st
 CHECK_EVERY_S = 2.0  # how often the topic's end is asked for: our own lag, and a sign of life
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 15.0
+# What is remembered of a topic until all of it is read: half a KiB for each key at least, ten times
+# as many as a Connect cluster may have source partitions by default.
+KEYS_MAX = 1_000_000
+RETRY_TOO_LARGE_S = 300.0  # to read so many again takes seconds of CPU
 
 _log = structlog.get_logger()
 
@@ -103,7 +107,8 @@ class Tail:
                 self._follow(reader)
             except ClientError as exc:
                 self._failed(exc)
-                if self._stopped(self._retry_s):
+                too_large = isinstance(exc, TooLarge)
+                if self._stopped(RETRY_TOO_LARGE_S if too_large else self._retry_s):
                     return
                 self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
             finally:
@@ -192,6 +197,8 @@ class Tail:
                 told_at = self._clock.now()
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
+            if role.keys > KEYS_MAX:
+                raise TooLarge(str(self.topic), f"it has more than {KEYS_MAX} keys")
             self._note_positions(reader, self._partitions)
             if self._stopped(0):
                 return False

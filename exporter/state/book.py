@@ -416,6 +416,7 @@ class Book:
 
     def _dropped(self) -> tuple[tuple[str, int], ...]:
         dropped = Counter(self._budget.dropped())
+        dropped.update(self._replication.dropped())
         dropped.update(self._failover.dropped())
         for site in self._sites.values():
             dropped.update(site.dropped())

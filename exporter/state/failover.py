@@ -63,6 +63,7 @@ from exporter.state.syncs import PartitionSyncs
 # costs a connection per group. Those with the newest checkpoints are the ones alive.
 GROUPS_MAX: Final = 200
 ASKED_MAX: Final = 20_000  # partitions of all groups of a flow: two series and a row each
+HEARTBEATS_MAX: Final = 10_000  # pairs of aliases in one topic
 CHECKPOINTS_MAX: Final = 200_000  # groups x partitions of one topic; deleted groups stay in there
 
 _Where = tuple[str, str, int]  # group, topic on the target, partition
@@ -145,6 +146,7 @@ class Failover:
         self._answers: dict[FlowKey, _Answer] = {}
         self._asks: dict[FlowKey, tuple[object, GroupsToAsk | None]] = {}
         self._cut: set[tuple[FlowKey, str]] = set()
+        self._heartbeats_cut = 0
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -183,7 +185,11 @@ class Failover:
             if isinstance(record, HeartbeatRecord):
                 beat = record.heartbeat
                 beats = self._heartbeats.setdefault(read.topic, {})
-                beats[beat.source, beat.target] = beat.at
+                of = (beat.source, beat.target)
+                if of not in beats and len(beats) >= HEARTBEATS_MAX:
+                    self._heartbeats_cut += 1
+                    continue
+                beats[of] = beat.at
 
     def read(self, answer: GroupOffsetsRead) -> None:
         """Committed offsets of a flow's groups."""
@@ -200,7 +206,11 @@ class Failover:
     def dropped(self) -> dict[str, int]:
         """What the bounds cut."""
         checkpoints = sum(at.dropped for at in self._checkpoints.values())
-        found = {"groups": len(self._cut), "checkpoints": checkpoints}
+        found = {
+            "groups": len(self._cut),
+            "checkpoints": checkpoints,
+            "heartbeats": self._heartbeats_cut,
+        }
         return {reason: count for reason, count in found.items() if count}
 
     def to_ask(self) -> tuple[GroupsToAsk, ...]:

@@ -7,9 +7,10 @@ how they are. Called by site.py only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
+from exporter.decode.connect_rest import CONNECTORS_MAX
 from exporter.model.connectors import (
     Condition,
     ConfigRecord,
@@ -25,6 +26,8 @@ from exporter.model.connectors import (
 )
 from exporter.model.topology import TopicPartition
 
+STATUSES_MAX: Final = 500_000  # of connectors and tasks
+K = TypeVar("K", str, tuple[str, int | None])
 NO_STATUS: Final = "unassigned"  # what Connect writes first; before that nothing has taken it up
 
 
@@ -39,6 +42,7 @@ class Listing:
         self._in_force: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
         self._copied: dict[str, frozenset[TopicPartition] | None] = {}
         self._conditions: dict[tuple[str, int | None], Condition] = {}
+        self.dropped = 0
 
     def forget_configs(self) -> None:
         """The config topic is read anew, whole."""
@@ -58,6 +62,9 @@ class Listing:
     def apply(self, records: Iterable[ConfigRecord | StatusRecord]) -> None:
         """Take in records of either topic; the rest of what they hold is not needed."""
         for record in records:
+            if self._is_beyond(record):
+                self.dropped += 1
+                continue
             match record:
                 case ConnectorConfigured(name, None):
                     self._delete(name)
@@ -74,6 +81,22 @@ class Listing:
                     self._judge(name, task, condition)
                 case _:
                     pass
+
+    def _is_beyond(self, record: ConfigRecord | StatusRecord) -> bool:
+        """Return whether the record is of one more connector, or status, than are kept."""
+        match record:
+            case ConnectorConfigured(name, settings) if settings is not None:
+                return _is_full(self._settings, name, CONNECTORS_MAX)
+            case TasksCommitted(name, _):
+                return _is_full(self._tasks, name, CONNECTORS_MAX)
+            case TaskConfigured(name, _, _):
+                return _is_full(self._uncommitted, name, CONNECTORS_MAX)
+            case ConnectorStatus(name, condition) if condition is not None:
+                return _is_full(self._conditions, (name, None), STATUSES_MAX)
+            case TaskStatus(name, task, condition) if condition is not None:
+                return _is_full(self._conditions, (name, task), STATUSES_MAX)
+            case _:
+                return False
 
     def _delete(self, name: str) -> None:
         """Connect writes no tombstones for tasks, and forgets them all the same."""
@@ -137,6 +160,10 @@ class Listing:
         None where one task's share is not known.
         """
         return self._copied.get(name)
+
+
+def _is_full(known: Mapping[K, object], key: K, most: int) -> bool:
+    return len(known) >= most and key not in known
 
 
 def _task(number: int, at: Condition | None) -> Task:

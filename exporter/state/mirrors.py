@@ -24,19 +24,22 @@ from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.sync_lead import SyncLeads, SyncRun
 from exporter.state.syncs import PartitionSyncs
 
+SYNCS_MAX: Final = 200_000  # partitions of one topic: MirrorMaker takes none back that are gone
 ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
 
 
 @dataclass(slots=True)
 class SyncBook:
     """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
-    all of them tell, and in `runs` those that were read live.
+    all of them tell, and in `runs` those that were read live. `dropped` counts records of
+    partitions beyond SYNCS_MAX.
     """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
     read: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
     runs: dict[TopicPartition, SyncRun] = field(default_factory=dict)
     version: int = 0
+    dropped: int = 0
 
     def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
         """Take in records in topic order: the last one wins. `whole`: there are no others."""
@@ -48,6 +51,9 @@ class SyncBook:
         for record in records:
             sync = record.sync
             where = TopicPartition(sync.topic, sync.partition)
+            if len(self.newest) >= SYNCS_MAX and where not in self.newest:
+                self.dropped += 1
+                continue
             if not whole:
                 last = self.newest.get(where)
                 before = None if last is None else last[0].upstream_offset

@@ -69,10 +69,13 @@ class Readiness:
         return tuple(missing)
 
     def _is_hopeless(self, topic: KafkaTopic, state: InputState, topology: Topology) -> bool:
-        """Is it not there, or denied for good? What depends on it is not shown, and `input_up` and
-        a finding say why: waiting for it would hide the rest for ever. A denied offsets topic is
-        waited for while no other one is read: nothing is known of any source connector.
+        """Is it not there, too large, or denied for good? What depends on it is not shown, and
+        `input_up` and a finding say why: waiting for it would hide the rest for ever. A denied
+        offsets topic is waited for while no other one is read: nothing is known of any source
+        connector.
         """
+        if state.errors["too_large"]:
+            return True
         if state.last_reason not in UNREADABLE:
             return False
         if state.last_reason == "not_found" or topic not in topology.recorded():

@@ -238,6 +238,11 @@ class Replication:
         """What became of the records of the flows that can be shown."""
         return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
 
+    def dropped(self) -> dict[str, int]:
+        """Return what bounds cut, by reason."""
+        syncs = sum(book.dropped for book in self._syncs.values())
+        return {"syncs": syncs} if syncs else {}
+
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
         """Pictures of the newest syncs; the same tuple while nothing changes. Flows that share a
         topic share its syncs.

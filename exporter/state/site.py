@@ -512,6 +512,8 @@ class Site:
         found.update(self._rest.dropped)
         if self._histories.dropped:
             found["histories_max"] += self._histories.dropped
+        if self._listing.dropped:
+            found["listing"] += self._listing.dropped
         return dict(found)
 
     # --- over a restart --------------------------------------------------------------------------

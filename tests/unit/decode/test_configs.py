@@ -91,6 +91,7 @@ def test_no_other_tasks_configuration_is_kept(properties):
         ("connector-c", None, ConnectorConfigured("c", None)),
         ("task-c-0", None, TaskConfigured("c", 0, None)),
         ("commit-a-b", {"tasks": 0}, TasksCommitted("a-b", 0)),
+        ("commit-a-b", {"tasks": 25_000}, TasksCommitted("a-b", 25_000)),
         ("commit-c", None, TasksCommitted("c", None)),
         ("target-state-a-b", {"state": "PAUSED"}, TargetState("a-b", "paused")),
         (
@@ -129,6 +130,8 @@ def test_each_kind_of_record_says_what_it_is_for(key, body, expected):
         pytest.param(b"task-c", b"{}", "key_task", id="no-number"),
         pytest.param(b"task-c-0", b"{}", "value_shape", id="no-task-properties"),
         pytest.param(b"commit-c", b'{"tasks":true}', "value_shape", id="tasks-are-no-number"),
+        pytest.param(b"commit-c", b'{"tasks":-1}', "value_shape", id="fewer-than-no-tasks"),
+        pytest.param(b"commit-c", b'{"tasks":25001}', "too_many_tasks", id="many-tasks"),
         pytest.param(b"commit-c", b"null", "value_shape", id="json-null"),
         pytest.param(b"target-state-c", b"{}", "value_shape", id="no-state"),
         pytest.param(b"target-state-c", b'{"state.v2":7}', "value_shape", id="state-is-no-text"),

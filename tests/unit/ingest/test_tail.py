@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from structlog.testing import capture_logs
 
+from exporter.decode.status import decode_status
 from exporter.errors import Denied, TimedOut, Unreachable
-from exporter.ingest.roles import SyncRole
-from exporter.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S
+from exporter.ingest import tail
+from exporter.ingest.roles import BesideRole, ListingRole, SourceRole, SyncRole, _heartbeat
+from exporter.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S
 from exporter.model.observations import InputFailed, InputId, TailRead
 from exporter.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeKafka, FakeReader
 
 from .following import TOPIC, Following, checked, failed, live, whole
+from .test_roles import sync
 
 KEY = b'["files",{"filename":"/a"}]'
 OTHER = b'["files",{"filename":"/b"}]'
@@ -54,6 +59,27 @@ def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
     assert (read.caught_up, read.behind, read.undecodable) == (True, 0, ())
     assert dict(read.positions) == {0: 5, 1: 3}
     assert not any(record.live for record in read.records)
+
+
+@pytest.mark.parametrize(
+    "role",
+    [SourceRole, SyncRole, partial(ListingRole, decode_status), partial(BesideRole, _heartbeat)],
+    ids=["offsets", "syncs", "statuses", "heartbeats"],
+)
+def test_a_topic_of_too_many_keys_is_not_read_and_tried_again_much_later(kafka, monkeypatch, role):
+    monkeypatch.setattr(tail, "KEYS_MAX", 2)
+    for number in range(3):
+        kafka.produce(TOPIC.topic, b'["files",{"filename":"/%d"}]' % number, sync(number))
+    following = Following(kafka, role_of=role)
+
+    def story():
+        yield failed("too_large")
+        yield failed("too_large")
+        monkeypatch.setattr(tail, "KEYS_MAX", 3)
+        yield whole
+
+    following.run(story())
+    assert following.waited_s.count(RETRY_TOO_LARGE_S) == 2
 
 
 def test_a_bootstrap_says_that_it_is_not_there_yet_and_how_much_is_left(kafka):

@@ -469,6 +469,16 @@ def test_more_checkpoints_than_can_be_kept_are_counted_and_those_that_are_kept_g
     assert dict(seen.dropped)["checkpoints"] == 2
 
 
+def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
+    monkeypatch.setattr(failover, "HEARTBEATS_MAX", 1)
+    world = readable()
+    beats = (beat("west", "east", NOW), beat("x", "y", NOW), beat("west", "east", NOW + 1))
+    world.tail(*beats, topic=HEARTBEATS, whole=True)
+    snapshot = world.snapshot()
+    assert [at.at for at in snapshot.heartbeats] == [NOW + 1]
+    assert dict(snapshot.dropped)["heartbeats"] == 1
+
+
 def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
     monkeypatch.setattr(failover, "ASKED_MAX", 2)
     world = readable()

@@ -17,6 +17,7 @@ from exporter.model.connectors import (
 )
 from exporter.model.observations import ListingRecord, ListingTopicsFound
 from exporter.model.topology import KafkaTopic, ListingTopics, TopicPartition
+from exporter.state import listing as listing_module
 from exporter.state.listing import Listing
 from exporter.state.site import ConnectSite
 
@@ -374,3 +375,30 @@ def test_a_status_topic_alone_is_no_list_of_connectors():
 def test_without_rest_and_without_an_offsets_topic_nothing_is_ready():
     world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),))
     assert "tail lab: waiting for its offsets topic" in "; ".join(world.snapshot().waiting_for)
+
+
+@pytest.mark.parametrize(
+    ("bound", "beyond"),
+    [
+        ("CONNECTORS_MAX", ConnectorConfigured("more", FILES)),
+        ("CONNECTORS_MAX", TasksCommitted("more", 1)),
+        ("CONNECTORS_MAX", given(0, 0, name="more")),
+        ("STATUSES_MAX", ConnectorStatus("more", condition("running"))),
+        ("STATUSES_MAX", TaskStatus("mm2", 1, condition("running"))),
+    ],
+)
+def test_more_than_can_be_kept_is_counted_and_what_is_kept_goes_on(bound, beyond, monkeypatch):
+    monkeypatch.setattr(listing_module, bound, 1)
+    known = (
+        ConnectorConfigured("mm2", MM2),
+        given(0, 0),
+        TasksCommitted("mm2", 1),
+        ConnectorStatus("mm2", condition("running")),
+        given(0, 0),
+    )
+    world = listing(*known)
+    tell(world, beyond, beyond)
+    assert connectors(world) == {"mm2": ("running", ("unassigned",))}
+    assert dict(world.snapshot().dropped)["listing"] == 2
+    tell(world, ConnectorStatus("mm2", condition("failed", 2)))
+    assert connectors(world)["mm2"][0] == "failed"

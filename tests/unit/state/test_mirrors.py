@@ -9,6 +9,7 @@ from exporter.model.observations import LOG_ENDS, TAIL, ConnectorsListed
 from exporter.model.offsets import MirrorPartition
 from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
 from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.state import mirrors as mirrors_module
 from exporter.state.account import NOTHING_LOST
 from exporter.state.ages import RECHECK_S
 from exporter.state.mirrors import ASKS_OPEN_MAX
@@ -662,3 +663,14 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
     world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
     found = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
     assert found == {0: None, 1: first_at}
+
+
+def test_more_syncs_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(monkeypatch):
+    monkeypatch.setattr(mirrors_module, "SYNCS_MAX", 1)
+    world = mirrors()
+    for upstream in (1, 2):
+        for partition in (0, 1):
+            world.synced(upstream, partition=partition)
+    snapshot = world.snapshot()
+    assert [(at.partition, at.upstream_offset) for at in snapshot.syncs] == [(0, 2)]
+    assert dict(snapshot.dropped)["syncs"] == 2

@@ -192,3 +192,16 @@ def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
     assert str(other) in denied(world, other)
     world.tail(whole=True)
     assert waiting_for(world) == ""
+
+
+def test_a_topic_that_is_too_large_to_be_read_is_not_waited_for():
+    world = World()
+    world.listed(mirror(), source("files"))
+    world.found()
+    world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
+    world.ends({})
+    assert str(SYNCS) in waiting_for(world)
+    world.tail_failed("too_large", SYNCS)
+    assert waiting_for(world) == ""
+    world.tail(topic=SYNCS, caught_up=False, behind=9)  # it is tried again
+    assert waiting_for(world) == ""
