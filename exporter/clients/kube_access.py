@@ -62,7 +62,10 @@ class Access:
     @property
     def name(self) -> str:
         """For messages."""
-        return f"Kubernetes at {urlsplit(self.url).netloc}"
+        try:
+            return f"Kubernetes at {urlsplit(self.url).netloc}"
+        except ValueError:  # of brackets that do not match
+            return "Kubernetes at an address that is none"
 
     def headers(self) -> dict[str, str]:
         """Who asks. Raises CannotIdentify."""
@@ -118,15 +121,23 @@ def access_of(
     environ = os.environ if environment is None else environment
     if kubeconfig is not None:
         return from_kubeconfig(kubeconfig)
-    if environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
+    if environ.get("KUBERNETES_SERVICE_HOST") and _is_there(account / "token"):
         return in_cluster(environ, account)
     named = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     usual = Path(named) if named else Path(environ.get("HOME", "/")) / ".kube" / "config"
-    if usual.exists():
+    if _is_there(usual):
         return from_kubeconfig(usual)
     raise ConfigError(
         (f"no Kubernetes: this is no pod, and there is no {usual}; name a file: --kubeconfig",)
     )
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file. Raises ConfigError where nobody may look."""
+    try:
+        return path.exists()
+    except OSError as exc:
+        raise ConfigError((f"{path}: {_problem(exc)}",)) from None
 
 
 def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Access:
@@ -153,7 +164,7 @@ def from_kubeconfig(path: Path) -> Access:
         document = yaml.safe_load(path.read_text())
     except (OSError, ValueError) as exc:
         raise ConfigError((f"{path}: {_problem(exc)}",)) from None
-    except yaml.YAMLError:  # its message quotes the file
+    except (yaml.YAMLError, RecursionError):  # the message of the first quotes the file
         raise ConfigError((f"{path}: not YAML",)) from None
     if not isinstance(document, dict):
         raise ConfigError((f"{path}: no kubeconfig",))
@@ -161,13 +172,13 @@ def from_kubeconfig(path: Path) -> Access:
     cluster = _named(document, "clusters", "cluster", context.get("cluster"), path)
     user = _named(document, "users", "user", context.get("user"), path)
     _only_what_is_understood(cluster, user, path)
-    token_file = user.get("tokenFile")
+    token, token_file = user.get("token"), user.get("tokenFile")
     return Access(
         url=str(cluster.get("server", "")).rstrip("/"),
         namespace=str(context.get("namespace") or "default"),
         ca=_pem(cluster, "certificate-authority", path),
-        token=user.get("token"),
-        token_file=None if token_file is None else path.parent / token_file,
+        token=None if token is None else str(token),
+        token_file=None if token_file is None else path.parent / str(token_file),
         cert=_pem(user, "client-certificate", path),
         key=_pem(user, "client-key", path),
     )
@@ -192,7 +203,8 @@ def _only_what_is_understood(cluster: Json, user: Json, path: Path) -> None:
 
 
 def _named(document: Json, section: str, one: str, name: object, path: Path) -> Json:
-    for entry in document.get(section) or ():
+    entries = document.get(section)
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("name") == name:
             found = entry.get(one)
             return found if isinstance(found, dict) else {}

@@ -22,6 +22,8 @@ _AUTHORIZATION: Final = "authorization.k8s.io"
 # Newest first: what a newer one serves, an operator that knows it understands.
 VERSIONS: Final = ("v1", "v1beta2")
 
+_PARTS: Final = ("metadata", "spec", "status", "data")
+
 Json = dict[str, Any]
 _Answer = TypeVar("_Answer")
 
@@ -50,7 +52,12 @@ class KubeReader:
                 group = self.get(f"/apis/{STRIMZI}")
             except NotFound as exc:
                 raise NotFound(self.name, "Strimzi's resources are not installed") from exc
-            served = {str(at.get("version")) for at in group.get("versions") or ()}
+            listed = group.get("versions")
+            served = {
+                str(at.get("version"))
+                for at in (listed if isinstance(listed, list) else ())
+                if isinstance(at, dict)
+            }
             known = [version for version in VERSIONS if version in served]
             if not known:
                 has = ", ".join(sorted(served)) or "none"
@@ -113,11 +120,26 @@ class KubeReader:
             body=msgspec.json.encode(review),
             transport=self._transport,
         )
-        return (found.get("status") or {}).get("allowed") is True
+        return mapping(found.get("status")).get("allowed") is True
 
     def get(self, path: str) -> Json:
-        """Whatever is there."""
-        return exchange(self.access, "GET", path, transport=self._transport)
+        """Whatever is there. Raises Malformed for what is no object of Kubernetes."""
+        found = exchange(self.access, "GET", path, transport=self._transport)
+        self._check(path, found)
+        return found
+
+    def _check(self, path: str, found: object) -> None:
+        """Raise Malformed unless the parts that every object may have are maps, if they are there:
+        what stands in them is the API server's to check.
+        """
+        if not isinstance(found, dict):
+            raise Malformed(self.name, f"GET {path.partition('?')[0]}: an item that is no object")
+        metadata = found.get("metadata")
+        parts = [(name, found.get(name)) for name in _PARTS]
+        parts += [(name, mapping(metadata).get(name)) for name in ("labels", "annotations")]
+        for name, part in parts:
+            if part is not None and not isinstance(part, dict):
+                raise Malformed(self.name, f"GET {path.partition('?')[0]}: {name} is no map")
 
     def all(self, path: str, *, label: str | None = None) -> list[Json]:
         """A list, page by page."""
@@ -131,12 +153,19 @@ class KubeReader:
             items = page.get("items")
             if not isinstance(items, list):
                 raise Malformed(self.name, f"GET {path}: no list")
+            for item in items:
+                self._check(path, item)
             found += items
-            after = str((page.get("metadata") or {}).get("continue") or "")
+            after = str(mapping(page.get("metadata")).get("continue") or "")
             if not after:
                 return found
             if len(found) > OBJECTS_MAX:
                 raise Malformed(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
+
+
+def mapping(found: object) -> Json:
+    """Return a map, or an empty one in place of anything else."""
+    return found if isinstance(found, dict) else {}
 
 
 def strimzi_path(version: str, plural: str, namespace: str, name: str | None = None) -> str:

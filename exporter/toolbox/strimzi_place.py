@@ -102,7 +102,7 @@ class StrimziPlace:
         if count:
             return f"--strimzi: {self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
         names = [
-            str(at["metadata"]["name"])
+            str((at.get("metadata") or {}).get("name"))
             for plural in (CONNECTS, MIRRORS)
             for at in self._read.resources(plural, self._site.namespace)
         ]

@@ -65,7 +65,7 @@ def owners(read: KubeReader, cluster: Cluster, namespace: str, name: str) -> dic
     for document in read.resources(CONNECTORS, namespace, label=f"{CLUSTER_LABEL}={name}"):
         # Items of a list do not say what they are.
         document.setdefault("apiVersion", cluster.document.get("apiVersion"))
-        connector = str(document["metadata"]["name"])
+        connector = str((document.get("metadata") or {}).get("name"))
         found[connector] = Seen(Owner(CONNECTORS, namespace, connector, connector), document)
     return found
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import confluent_kafka as ck
 import httpx
 import pytest
 import structlog
+import yaml
 
 from exporter import config as configs
 from exporter.clients import auth, kube_access
@@ -29,7 +32,7 @@ from exporter.daemon.state_dir import StateDir
 from exporter.daemon.supervisor import Supervisor
 from exporter.decode.configs import decode_config
 from exporter.decode.status import decode_status
-from exporter.errors import ClientError
+from exporter.errors import ClientError, ConfigError, Malformed
 from exporter.ingest.poll import poll_connectors
 from exporter.ingest.rest import ConnectorsPoll
 from exporter.ingest.roles import (
@@ -48,9 +51,12 @@ from exporter.model.observations import (
     InputFailed,
     InputId,
     InputSucceeded,
+    SourceRecord,
     TailRead,
 )
 from exporter.model.topology import KafkaTopic, TopicPartition
+from exporter.remedy.drivers.strimzi_owners import Cluster, clusters, owner_of, owners
+from exporter.remedy.drivers.strimzi_seen import CONNECTS
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import (
@@ -62,6 +68,7 @@ from tests.unit.daemon.test_faults_at_edges import (
     subclasses,
 )
 from tests.unit.daemon.test_supervisor import SURPRISES
+from tests.unit.ingest.following import Following, Story, whole
 
 
 def _kind(error: Exception) -> type[ClientError]:
@@ -261,6 +268,40 @@ def test_no_message_is_too_odd_for_a_role(role: Callable[[], Role], odd: dict[st
     assert len(records) + undecodable.total() <= 1
 
 
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("when", ["at first", "live"])
+def test_no_message_is_too_odd_for_a_tail(odd: dict[str, Any], when: str):
+    kafka = FakeKafka()
+    kafka.create(TOPIC.topic, 2)
+    kafka.produce(TOPIC.topic, b'["files",{"filename":"/a"}]', b'{"position":1}', partition=1)
+    waiting = [ck.Message(**{"timestamp": (1, 1), **odd})]
+
+    class Reader(FakeReader):
+        def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
+            found = super().read(records_max, timeout_s)
+            if when == "at first" or following.seen:
+                return [*(waiting.pop() for _ in range(len(waiting))), *found]
+            return found
+
+    following = Following(kafka, open_reader=lambda: Reader(kafka))
+
+    def story() -> Story:
+        yield whole
+        kafka.produce(TOPIC.topic, b'["files",{"filename":"/a"}]', b'{"position":2}', partition=1)
+        yield (
+            lambda seen: (
+                isinstance(seen, TailRead)
+                and any(
+                    isinstance(record, SourceRecord) and record.key.connector == "files"
+                    for record in seen.records
+                )
+            )
+        )
+
+    following.run(story())
+    assert not waiting
+
+
 # --- futures of the admin client ------------------------------------------------------------------
 
 
@@ -389,6 +430,122 @@ def test_a_token_that_cannot_be_read_is_an_error_of_ours(
     expected = ClientError if ours else type(error)
     with pytest.raises(expected):
         kube_access.exchange(access, "GET", "/api")
+
+
+ODD_VALUES: list[Any] = [None, 0, "x", True, [], [1], {"x": 1}, 1.5]
+PARTS = (
+    *("status", "metadata", "spec", "data", "versions", "items"),
+    *("metadata.labels", "metadata.annotations", "metadata.continue", "metadata.name"),
+)
+
+
+def _object(part: str, value: Any) -> dict[str, Any]:
+    """An object of Kubernetes, one part of which is odd."""
+    made: dict[str, Any] = {"metadata": {"name": "a"}, "versions": [{"version": "v1"}]}
+    outer, _, inner = part.partition(".")
+    if inner:
+        made[outer][inner] = value
+    else:
+        made[outer] = value
+    return made
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize("part", PARTS)
+def test_no_object_of_kubernetes_is_too_odd(part: str, value: Any):
+    """As an answer, and as one item of a list."""
+    odd = _object(part, value)
+    pages = iter(range(3))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.query.startswith(b"limit") and part != "metadata.continue":
+            return httpx.Response(200, json={"items": [odd]})
+        if part == "metadata.continue" and next(pages, None) is None:
+            return httpx.Response(500)
+        return httpx.Response(200, json={"items": [], **odd})
+
+    access = kube_access.Access("http://kubernetes.test")
+    reader = KubeReader(access, transport=httpx.MockTransport(answer))
+    cluster = Cluster(CONNECTS, {})
+    for ask in (
+        reader.strimzi_version,
+        lambda: reader.all("/api"),
+        lambda: reader.config_map("a", "b"),
+        lambda: reader.may("get", "", "secrets", "a"),
+        lambda: [at.unmanaged for at in clusters(reader, "a", "b")],
+        lambda: owners(reader, cluster, "a", "b"),
+        lambda: owner_of(reader, cluster, "a", "b", "c"),
+    ):
+        with suppress(ClientError):
+            ask()
+
+
+def test_an_item_of_a_list_that_is_no_object_is_an_error_of_ours():
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, json={"items": [1]}))
+    reader = KubeReader(kube_access.Access("http://kubernetes.test"), transport=answer)
+    with pytest.raises(Malformed, match="no object"):
+        reader.all("/api")
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("contexts", "clusters", "users", "current-context"),
+        *("user.token", "user.tokenFile", "user.client-key-data", "user.client-certificate"),
+        *("cluster.server", "cluster.certificate-authority", "context.namespace"),
+    ],
+)
+def test_no_kubeconfig_is_too_odd(part: str, value: Any, tmp_path: Path):
+    sections: dict[str, Any] = {
+        "context": {"cluster": "c", "user": "u"},
+        "cluster": {"server": "http://kubernetes.test"},
+        "user": {"token": "t"},
+    }
+    outer, _, inner = part.partition(".")
+    if inner:
+        sections[outer][inner] = value
+    document: dict[str, Any] = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": sections["context"]}],
+        "clusters": [{"name": "c", "cluster": sections["cluster"]}],
+        "users": [{"name": "u", "user": sections["user"]}],
+    }
+    if not inner:
+        document[outer] = value
+    (tmp_path / "config").write_text(yaml.safe_dump(document))
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
+    with suppress(ConfigError, ClientError):
+        access = kube_access.access_of(tmp_path / "config")
+        KubeReader(access, transport=transport).get("/api")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"HOME": ""},
+        {"HOME": "/" + "x" * 5000},
+        {"HOME": "/proc/self/mem"},
+        {"KUBECONFIG": ":::"},
+        {"KUBECONFIG": "/" + "x" * 5000},
+        {"KUBECONFIG": "/proc/self"},
+        {"KUBECONFIG": "\udcff"},
+        {"KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "x"},
+        {"KUBERNETES_SERVICE_HOST": "[::1", "KUBERNETES_SERVICE_PORT": "tcp://10.0.0.1:443"},
+        {"KUBERNETES_SERVICE_HOST": "a b", "KUBERNETES_SERVICE_PORT": "-1"},
+    ],
+    ids=str,
+)
+def test_no_environment_is_too_odd_to_look_for_kubernetes(
+    environment: dict[str, str], tmp_path: Path
+):
+    for name in ("token", "ca.crt", "namespace"):
+        (tmp_path / name).write_text("x")
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
+    with suppress(ConfigError, ClientError):
+        access = kube_access.access_of(environment=environment, account=tmp_path)
+        KubeReader(replace(access, ca=None), transport=transport).get("/api")
 
 
 # --- files ----------------------------------------------------------------------------------------
