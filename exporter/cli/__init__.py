@@ -7,6 +7,7 @@ reached, 70 a bug, 130 interrupted by Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import sys
@@ -50,6 +51,7 @@ from exporter.errors import (
 )
 from exporter.model.roles import TopicRole
 
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
 INTERRUPTED = 130  # by Ctrl-C, as shells count
 
@@ -281,6 +283,11 @@ def _nothing_drawn() -> Iterator[None]:
         sys.modules.update(kept)
 
 
+def _is_of_this_machine(error: OSError) -> bool:
+    """Return whether a file or folder cannot be used, or a disk is full: no bug of ours."""
+    return error.filename is not None or error.errno in _DISK
+
+
 def entry() -> None:
     """The process: it ends when the command has, whatever still waits for an answer."""
     try:
@@ -292,6 +299,7 @@ def entry() -> None:
 
 def main() -> None:
     """The command: our own errors become a message and an exit code."""
+    output.take_every_character()
     try:
         sys.exit(cli(standalone_mode=False))
     except click.UsageError as exc:
@@ -323,7 +331,10 @@ def main() -> None:
     except HistoryError as exc:
         output.error(f"history: {exc}")
         sys.exit(UNREACHABLE)
-    except Exception:  # noqa: BLE001 - the outermost line: say that this is a bug, with its trace
+    except Exception as exc:  # noqa: BLE001 - the outermost line: a bug is printed with its trace
+        if isinstance(exc, OSError) and _is_of_this_machine(exc):
+            output.error(f"{exc.filename or 'cannot write'}: {exc.strerror}")
+            sys.exit(USAGE)
         traceback.print_exc()
         output.error("this is a bug in offsetwatch; please report the lines above")
         sys.exit(BUG)

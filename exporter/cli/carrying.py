@@ -35,6 +35,7 @@ from exporter.remedy.views.words import COMMAND, doing
 from exporter.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
+_HOMELESS = "HOME is not set, and this user has none: name a folder by --state-dir"
 _NEVER_RAN = "no daemon has run there. --config or --state-dir names the folder of one on this host"
 
 
@@ -59,8 +60,12 @@ def state_folder(asked: Path | None, loaded: Config | None) -> Path:
         return asked.resolve()
     if loaded is not None:
         return Path(loaded.state_dir)
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(home) / "offsetwatch"
+    named = os.environ.get("XDG_STATE_HOME")
+    try:
+        home = Path(named) if named else Path.home() / ".local" / "state"
+    except RuntimeError as exc:  # of a user without HOME and without an entry in passwd
+        raise ConfigError((_HOMELESS,)) from exc
+    return home / "offsetwatch"
 
 
 def used_folder(folder: Path) -> Path:

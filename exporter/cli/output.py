@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -68,10 +70,26 @@ def lines(title: str, rows: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{visible(line)}\n" for line in (title, *rows)))
 
 
+def take_every_character() -> None:
+    """Have standard output escape what its encoding (by the locale) cannot hold: a connector's name
+    would otherwise end a command.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def is_utf8() -> bool:
+    """Return whether standard output holds every character as it is."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
 def json_text(value: Any) -> None:
-    """Indented JSON; integers of any size stay exact."""
+    """Indented JSON; integers of any size stay exact. ASCII where the locale is not UTF-8."""
     encoded = msgspec.json.encode(value)
-    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+    text = msgspec.json.format(encoded, indent=2).decode()
+    if not is_utf8():
+        text = "".join(at if at.isascii() else json.dumps(at)[1:-1] for at in text)
+    sys.stdout.write(f"{text}\n")
 
 
 def document(output_format: OutputFormat, value: Any) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from exporter.cli.output import is_utf8
+
 
 class _Number(str):
     """A number with a point or an exponent, as it was written."""
@@ -31,4 +33,4 @@ def print_yaml(value: Any) -> None:
     """Print a value that can be JSON, with its keys in their order."""
     decoder = msgspec.json.Decoder(float_hook=_Number)
     plain = decoder.decode(msgspec.json.encode(value))
-    yaml.dump(plain, sys.stdout, _Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+    yaml.dump(plain, sys.stdout, _Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)

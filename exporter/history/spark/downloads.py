@@ -29,7 +29,10 @@ def cache_directory() -> Path:
     if own:
         return Path(own)
     xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "offsetwatch"
+    try:
+        return (Path(xdg) if xdg else Path.home() / ".cache") / "offsetwatch"
+    except RuntimeError as exc:  # of a user without HOME and without an entry in passwd
+        raise HistoryError("HOME is not set: set it, or OFFSETWATCH_CACHE to a folder") from exc
 
 
 def pom_hash(pom: Path) -> str:
