@@ -56,9 +56,10 @@ CATALOG: tuple[Spec, ...] = (
     READ_REFUSED := counter(
         "read_refused_total",
         ("reason",),
-        "Connections and requests that the read listener refused, by reason: handshake and "
-        "overload for connections; unauthorised, throttled and certificate (a name that is not "
-        "allowed) for requests.",
+        "Connections and requests that the read listener refused, by reason: handshake for "
+        "connections; overload for both (too many at once, or too many answers that no client "
+        "takes); unauthorised, throttled and certificate (a name that is not allowed) for "
+        "requests.",
     ),
     STATE_SAVED_AT := gauge(
         "state_saved_timestamp_seconds",

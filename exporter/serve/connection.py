@@ -15,6 +15,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from exporter.serve.pieces import Pieces
+
 REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
 NEXT_S: Final = 90.0  # for an answer to be taken and the next head: scrapes are a minute apart
 LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
@@ -62,7 +64,11 @@ class Timed(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Send an answer that names the product without versions: aiohttp would name its own."""
         resp.headers.setdefault("Server", "offsetwatch")
-        return await super().finish_response(request, resp, start_time)
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            if isinstance(resp, web.Response) and isinstance(resp.body, Pieces):
+                resp.body.release()
 
     def end_in(self, seconds: float | None) -> None:
         """Its time is over then, in place of whatever was said before; None: not while it is our

@@ -33,7 +33,7 @@ from exporter.serve.exposition import Exposition
 from exporter.serve.families import Build, Reload
 from exporter.serve.listening import STOP_S_MAX, Listening
 from exporter.serve.negotiate import choose, gzip_accepted
-from exporter.serve.pieces import Pieces, gathered
+from exporter.serve.pieces import gathered
 from exporter.serve.renders import Renders, TooManyRenders
 from exporter.serve.web.current import Current
 from exporter.serve.web.guard import Guard
@@ -368,12 +368,16 @@ class ReadServer:
         zipped = gzip_accepted(_header(request, "Accept-Encoding"))
         if zipped:
             headers["Content-Encoding"] = "gzip"
-        body = await self._renders.body(
-            snapshot,
-            (form, zipped),
-            lambda: tuple(gathered(_zipped(make()) if zipped else make())),
-        )
-        return web.Response(body=Pieces(body, content_type), headers=headers)
+        try:
+            body = await self._renders.body(
+                snapshot,
+                (form, zipped),
+                lambda: tuple(gathered(_zipped(make()) if zipped else make())),
+            )
+        except TooManyRenders:
+            self._refused["overload"] += 1
+            raise
+        return web.Response(body=self._renders.answer(body, content_type), headers=headers)
 
 
 @web.middleware

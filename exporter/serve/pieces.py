@@ -6,7 +6,7 @@ transport that is given all of it at once keeps a copy for each client that has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from aiohttp.abc import AbstractStreamWriter
@@ -44,6 +44,14 @@ class Pieces(Payload):
         super().__init__(body, content_type=content_type)
         self._body = body
         self._size = sum(map(len, body))
+        self.on_release: Callable[[], object] = lambda: None
+
+    def release(self) -> None:
+        """Let go of the bytes: a connection keeps its last answer until the next one, and of a
+        million series that is 160 MB. Called once the answer was sent, or was not.
+        """
+        self._body = ()
+        self.on_release()
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """All of it, as text."""

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from exporter.serve import connection, http
+from exporter.serve import connection, http, renders
+from exporter.serve.pieces import Pieces
 from tests.changed import replace
 from tests.waiting import DEADLINE_S, until
 
-from .test_http import World, serving
+from .test_http import World, samples, serving
 from .worlds import full
 
 HOLD_S = 1.0  # a listener that bounds nothing would wait for ever
@@ -146,6 +147,35 @@ def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
         until(lambda: world.asked, "it is asked")
         world.now = full()
         until(lambda: answers(client), "another one is answered")
+
+
+def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch):
+    monkeypatch.setattr(renders, "UNTAKEN_BYTES_MAX", 1)
+    world.now = replace(full(), dropped=tuple((f"{n}".zfill(200), n) for n in range(60_000)))
+    with connect(client) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(HEAD + b"\r\n")
+        until(lambda: world.asked, "it is asked")
+        world.now = full()
+        until(lambda: not answers(client), "others are refused")
+        assert client.get("/-/healthy").status_code == 200
+        until(lambda: answers(client), "it was cut off")
+    refused = ("offsetwatch_read_refused_total", frozenset({("reason", "overload")}))
+    assert samples(client.get("/metrics").text)[refused] >= 1
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_connection_that_rests_holds_no_answer(client, monkeypatch, method):
+    made: list[Pieces] = []
+    answer = renders.Renders.answer
+
+    def noted(self, body, content_type):
+        made.append(answer(self, body, content_type))
+        return made[-1]
+
+    monkeypatch.setattr(renders.Renders, "answer", noted)
+    assert client.request(method, "/metrics").status_code == 200
+    until(lambda: not made[0]._body, "its bytes are gone")
 
 
 def test_a_scrape_that_takes_us_longer_than_a_request_may_take_is_answered(
