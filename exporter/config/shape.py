@@ -240,6 +240,10 @@ class Limits(Section):
     partitions of them."""
     series_per_connector_max: int = Field(default=100_000, ge=1)
     """Series of one connector in a scrape."""
+    series_max: int = Field(default=500_000, ge=1)
+    """Series of all connectors in a scrape, a quarter of a KiB of memory each. Beyond it states of
+    running tasks are left out first, then single partitions; states of failed tasks, verdicts and
+    lag come last. Series of inputs, of findings and of the daemon itself are never left out."""
 
 
 class Judge(Section):

@@ -10,6 +10,7 @@ from exporter.judge.settings import Settings
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
 from exporter.model.topology import KafkaTopic, MirrorFlow
 from exporter.state.book import Book
+from exporter.state.series import SeriesLimits
 from exporter.state.site import ConnectSite
 
 TAIL_STALE_S = 20.0  # ten of its own checks
@@ -49,7 +50,7 @@ def book(config: Config) -> Book:
             LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
         },
         source_partitions_max=config.limits.source_partitions_max,
-        series_per_connector_max=config.limits.series_per_connector_max,
+        series=SeriesLimits(config.limits.series_per_connector_max, config.limits.series_max),
         interval_s=config.judge.interval_s,
         pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )

@@ -69,6 +69,7 @@ RUNBOOKS: Final[dict[Name, str]] = {
     Name.OFFSETS_TOPIC_DOUBTED: "ConnectAnswersContradicted",
     Name.CHECKPOINTS_STALE: "MirrorMaker2CheckpointsStale",
     Name.INPUT_DOWN: "OffsetwatchBlind",
+    Name.SERIES_DROPPED: "OffsetwatchSeriesDropped",
 }
 
 

@@ -70,6 +70,7 @@ _SEEN_IN: Final[Mapping[str, tuple[Sight, ...]]] = {
     Name.REST_OFFSETS_DIFFER: (Sight.LIST, Sight.OFFSETS),
     Name.OFFSETS_TOPIC_DOUBTED: (),
     Name.INPUT_DOWN: (),
+    Name.SERIES_DROPPED: (),
     # What rules count the time of (Held), by their own words for it.
     "ahead": _MM2,
     "lag": _MM2,

@@ -57,6 +57,7 @@ RULES: Final[tuple[tuple[int, Rule], ...]] = (
     (29, rules_connect.connector_not_listed),
     (30, rules_connect.rest_offsets_differ),
     (31, rules_connect.offsets_topic_doubted),
+    (32, rules_ourselves.series_dropped),
 )
 _STALLS: Final = frozenset(
     {

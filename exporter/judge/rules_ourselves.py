@@ -1,4 +1,4 @@
-"""Rules 22 and 23: what keeps us, and Connect, from seeing. Registered in rules.py."""
+"""Rules 22, 23 and 32: what keeps us, and Connect, from seeing, and what metrics lack."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from exporter.model.observations import (
     InputId,
     rest_offsets_input,
 )
+from exporter.model.series import Owner, SeriesGroup, SeriesLeftOut
 from exporter.state.rest_fallback import is_done_without, polled_instead
 from exporter.state.site import UNREADABLE
 from exporter.state.snapshot import InputView
@@ -32,6 +33,15 @@ _KINDS: Final = {
 }
 FAILURES: Final = 3
 NAMED_MAX: Final = 5  # connectors or partitions in one finding
+# Without these no metric tells how far a connector is; of the others another one does.
+_NEEDED: Final = frozenset(
+    {
+        SeriesGroup.SOURCE_PARTITIONS,
+        SeriesGroup.SINK_PARTITIONS,
+        SeriesGroup.TOPICS,
+        SeriesGroup.CONNECTORS,
+    }
+)
 # What may be missing for a while where everything is new: nobody has committed yet.
 _LATE: Final = frozenset({"topic_not_settled", "not_found"})
 
@@ -113,6 +123,36 @@ def input_down(seen: Seen) -> Iterator[Finding]:
         # After an outage of all of REST the states are polled again before the offsets are.
         if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
             yield _unanswered(seen, cluster, views)
+
+
+def series_dropped(seen: Seen) -> Iterator[Finding]:
+    """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
+    by_limit: dict[str, list[SeriesLeftOut]] = {}
+    for at in seen.snapshot.left_out:
+        by_limit.setdefault(at.limit, []).append(at)
+    for limit, found in sorted(by_limit.items()):
+        needed = any(at.group in _NEEDED for at in found)
+        yield seen.found(
+            FindingName.SERIES_DROPPED,
+            Severity.WARNING if needed else Severity.INFO,
+            ("", None),
+            f"Metrics leave out {few(at.group for at in found)} beyond limits.{limit}; the API and "
+            "the command line show them.",
+            subject=limit,
+            evidence=tuple(item for at in found for item in _left_out(at)),
+        )
+
+
+def _left_out(at: SeriesLeftOut) -> Evidence:
+    owners = EvidenceItem(at.group, few(map(_owner_name, sorted(at.owners))))
+    if at.series is None:
+        return (owners,)
+    return (owners, EvidenceItem(f"{at.group}, series", at.series, "series"))
+
+
+def _owner_name(owner: Owner) -> str:
+    cluster, *names = owner
+    return f"{cluster}/{'->'.join(names)}"
 
 
 def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:

@@ -124,6 +124,7 @@ class FindingName(StrEnum):
     CHECKPOINTS_STALE = "checkpoints_stale"
     # ourselves
     INPUT_DOWN = "input_down"
+    SERIES_DROPPED = "series_dropped"
 
 
 @dataclass(frozen=True, slots=True)

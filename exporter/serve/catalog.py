@@ -116,7 +116,8 @@ CATALOG: tuple[Spec, ...] = (
         "task_state",
         (*CONNECTOR, "task", "state"),
         "State set: 1 for the state that Connect's REST API gives for the task (field "
-        "tasks[].state of the connector's status), 0 for the others.",
+        "tasks[].state of the connector's status), 0 for the others. Beyond limits.series_max "
+        "running tasks of the largest connectors have no series; connector_tasks counts them.",
     ),
     CONNECTOR_TASKS := gauge(
         "connector_tasks",
@@ -307,8 +308,9 @@ CATALOG: tuple[Spec, ...] = (
     SERIES_DROPPED := counter(
         "series_dropped_total",
         ("reason",),
-        "Series left out of this output, by reason: a configured limit of label sets, or inexact "
-        "(numbers above 2^53, which the API and the command line show in full).",
+        "Series left out of this output, by reason: a configured limit of label sets (those of a "
+        "connector or flow are counted once, when they are first left out), or inexact (numbers "
+        "above 2^53, which the API and the command line show in full).",
     ),
 )
 

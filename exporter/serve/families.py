@@ -16,14 +16,21 @@ from typing import Final
 
 from exporter.decode.dialects import MIRROR_SOURCE
 from exporter.model.baselines import QUANTILES
-from exporter.model.connectors import STATES
+from exporter.model.connectors import STATES, Task
 from exporter.model.findings import Scope, Verdict
 from exporter.model.pipeline import PipelineStatus
+from exporter.model.series import Owner, SeriesGroup
 from exporter.serve import catalog, catalog_mm2, remedies, replicated
 from exporter.serve.columns import Columns, Family, Labels, family
 from exporter.serve.spec import INPUT, TAIL, Spec
 from exporter.state.lag import lag_seconds
-from exporter.state.snapshot import ConnectorView, Snapshot, SourcePartitionView, TailView
+from exporter.state.snapshot import (
+    ConnectorView,
+    SinkPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    TailView,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +127,13 @@ def connectors(snapshot: Snapshot) -> Iterator[Family]:
     task_states: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
     task_state_is: list[int] = []
     tasks: list[tuple[Labels, int]] = []
-    for view in snapshot.connectors:
+    without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
+    views = _within(snapshot.connectors, without)
+    tasks_of = _shown_tasks(snapshot)
+    for view in views:
         at = (view.connect_cluster, view.name)
         states += [((*at, state), on) for state, on in _state_set(view.state)]
-        for task in view.tasks:
+        for task in tasks_of(view):
             found = _state_set(task.state)
             labels = (*at, str(task.number))
             for column, label in zip(task_states, labels, strict=False):
@@ -139,9 +149,35 @@ def connectors(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.TASK_STATE, Columns(*task_states) if task_state_is else [], task_state_is)
     infos: list[Labels] = [
         (view.connect_cluster, view.name, view.kind.value, view.class_name, view.version)
-        for view in snapshot.connectors
+        for view in views
     ]
     yield family(catalog.CONNECTOR_INFO, infos, [1] * len(infos))
+
+
+def _within(views: tuple[ConnectorView, ...], without: frozenset[Owner]) -> Sequence[ConnectorView]:
+    if not without:
+        return views
+    return [view for view in views if (view.connect_cluster, view.name) not in without]
+
+
+def _shown_tasks(snapshot: Snapshot) -> Callable[[ConnectorView], Sequence[Task]]:
+    """Return what gives the tasks of a connector that have series: all of them, those that are not
+    running, or none.
+    """
+    none = snapshot.left_out_of(SeriesGroup.TASKS)
+    not_running = snapshot.left_out_of(SeriesGroup.RUNNING_TASKS)
+    if not none and not not_running:
+        return attrgetter("tasks")
+
+    def shown(view: ConnectorView) -> Sequence[Task]:
+        at = (view.connect_cluster, view.name)
+        if at in none:
+            return ()
+        if at in not_running:
+            return [task for task in view.tasks if task.state != "running"]
+        return view.tasks
+
+    return shown
 
 
 def _state_set(state: str) -> list[tuple[str, int]]:
@@ -182,7 +218,12 @@ def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.ADVANCES, labels, [view.advances for view in views])
     yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
     yield family(catalog.RESETS, labels, [view.resets for view in views])
-    polled: list[Labels] = [(at.connect_cluster, at.connector) for at in snapshot.by_rest]
+    gone = snapshot.left_out_of(SeriesGroup.CONNECTORS)
+    polled: list[Labels] = [
+        at
+        for rest in snapshot.by_rest
+        if (at := (rest.connect_cluster, rest.connector)) not in gone
+    ]
     yield family(catalog.FROM_REST, polled, [1] * len(polled))
     yield family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
 
@@ -196,13 +237,15 @@ def _labels(views: Sequence[SourcePartitionView]) -> Columns:
 
 
 def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
-    """Without those beyond their connector's budget, and those that are summed up by topic."""
-    if not snapshot.by_topic and not snapshot.not_exported:
+    """Without those beyond a limit, and those that are summed up by topic."""
+    without = snapshot.left_out_of(SeriesGroup.SOURCE_PARTITIONS)
+    if not snapshot.by_topic and not snapshot.not_exported and not without:
         return snapshot.source_partitions
     return [
         view
         for view in snapshot.source_partitions
         if (view.connect_cluster, view.connector, view.identity) not in snapshot.not_exported
+        and (view.connect_cluster, view.connector) not in without
         and (
             view.dialect != MIRROR_SOURCE.name
             or (view.connect_cluster, view.connector) not in snapshot.by_topic
@@ -212,7 +255,10 @@ def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
 
 def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """What sink connectors have left to do."""
-    views = snapshot.sink_partitions
+    views: Sequence[SinkPartitionView] = snapshot.sink_partitions
+    without = snapshot.left_out_of(SeriesGroup.SINK_PARTITIONS)
+    if without:
+        views = [at for at in views if (at.connect_cluster, at.connector) not in without]
     labels = Columns(
         [view.connect_cluster for view in views],
         [view.connector for view in views],
@@ -228,10 +274,11 @@ def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
 
 def judged(snapshot: Snapshot) -> Iterator[Family]:
     """Verdicts on connectors, and how much is wrong."""
+    without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     progress = [
         ((at.connect_cluster, at.connector, verdict.value), int(at.verdict is verdict))
         for at in snapshot.judgements
-        if at.scope is Scope.CONNECTOR
+        if at.scope is Scope.CONNECTOR and (at.connect_cluster, at.connector) not in without
         for verdict in Verdict
     ]
     yield family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
@@ -291,7 +338,8 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
     intervals: list[float | None] = []
     commits: list[float | None] = []
     lags: list[float | None] = []
-    for at in snapshot.connectors:
+    without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
+    for at in _within(snapshot.connectors, without):
         known = view.of.get((at.connect_cluster, at.name))
         if known is None:
             continue

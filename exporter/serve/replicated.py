@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from exporter.model.series import SeriesGroup
 from exporter.serve import catalog_mm2 as catalog
 from exporter.serve.columns import Columns, Family, Labels, family
 from exporter.state.lag import lag_seconds
@@ -60,7 +61,7 @@ def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
     """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
     lags: dict[Labels, list[int | None]] = {}
     ages: dict[Labels, list[float | None]] = {}
-    whole = snapshot.by_topic - snapshot.partial
+    whole = snapshot.by_topic - snapshot.partial - snapshot.left_out_of(SeriesGroup.TOPICS)
     for view in snapshot.mirror_partitions if whole else ():
         if _flow_of(view) in whole:
             at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
@@ -79,11 +80,15 @@ def losses(snapshot: Snapshot) -> Iterator[Family]:
     """Topics that turned out to be others, and 0 for those that did not: increase() sees the first
     time.
     """
+    without = snapshot.left_out_of(SeriesGroup.TOPICS)
     found: dict[Labels, int] = {
         (at.connect_cluster, at.connector, at.source, at.target, at.topic): 0
         for at in snapshot.mirror_partitions
+        if not without or _flow_of(at) not in without
     }
     for at in snapshot.recreations:
+        if (at.connect_cluster, at.connector) in without:
+            continue
         found[at.connect_cluster, at.connector, at.source, at.target, at.topic] = at.count
     yield family(catalog.RECREATIONS, list(found), list(found.values()))
 
@@ -114,7 +119,17 @@ def syncs(snapshot: Snapshot) -> Iterator[Family]:
 
 def readiness(snapshot: Snapshot) -> Iterator[Family]:
     """What a failover would meet, and whether MM2's two side connectors are alive."""
-    groups = snapshot.groups
+    without = snapshot.left_out_of(SeriesGroup.FAILOVER)
+    groups = [
+        at
+        for at in snapshot.groups
+        if not without or (at.connect_cluster, at.source, at.target) not in without
+    ]
+    checkpoints = [
+        at
+        for at in snapshot.checkpoints
+        if (at.connect_cluster, at.source, at.target) not in without
+    ]
     labels: list[Labels] = [
         (at.connect_cluster, at.source, at.target, at.group, at.topic, str(at.partition))
         for at in groups
@@ -122,9 +137,9 @@ def readiness(snapshot: Snapshot) -> Iterator[Family]:
     yield family(catalog.GROUP_REREAD, labels, [at.reread for at in groups])
     yield family(catalog.GROUP_SKIP, labels, [at.skip for at in groups])
     marks: list[Labels] = [
-        (at.connect_cluster, at.source, at.target, at.group) for at in snapshot.checkpoints
+        (at.connect_cluster, at.source, at.target, at.group) for at in checkpoints
     ]
-    yield family(catalog.CHECKPOINT_AT, marks, [at.at for at in snapshot.checkpoints])
+    yield family(catalog.CHECKPOINT_AT, marks, [at.at for at in checkpoints])
     beats: list[Labels] = [(at.connect_cluster, at.source, at.target) for at in snapshot.heartbeats]
     yield family(catalog.HEARTBEAT_AT, beats, [at.at for at in snapshot.heartbeats])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from operator import is_
 
 from exporter.model.connectors import Connector, StateHistory
@@ -42,6 +43,7 @@ from exporter.model.observations import (
 )
 from exporter.model.readings import EndsAsked, EndsRead, ProbesRead
 from exporter.model.remedies import RemedySeen, ReplicaSeen
+from exporter.model.series import SeriesGroup, SeriesLeftOut
 from exporter.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from exporter.state.budget import Budget
 from exporter.state.checks import Checks
@@ -58,6 +60,7 @@ from exporter.state.joined import Joined
 from exporter.state.pipeline import PipelineBook
 from exporter.state.readiness import Readiness
 from exporter.state.replication import Replication
+from exporter.state.series import UNLIMITED, Listed, SeriesBound, SeriesLimits
 from exporter.state.sinks import Sinks
 from exporter.state.site import ConnectSite, Site
 from exporter.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
@@ -81,7 +84,7 @@ class Book:
         kafkas: Mapping[str, frozenset[str]],
         stale_after_s: dict[str, float],
         source_partitions_max: int,
-        series_per_connector_max: int = 2**31,
+        series: SeriesLimits = UNLIMITED,
         pipeline_fresh_s: float = 600.0,
         interval_s: float = 60.0,
         flows: tuple[MirrorFlow, ...] = (),
@@ -115,7 +118,8 @@ class Book:
         self._checks = Checks(self._sites)
         self._joined: Joined[SourcePartitionView] = Joined()
         self._histories: Joined[StateHistory] = Joined()
-        self._budget = Budget(series_per_connector_max)
+        self._budget = Budget(series.per_connector)
+        self._series = SeriesBound(series)
         self._readiness = Readiness(
             self._sites, self._inputs, self._replication, self._failover, self._sinks
         )
@@ -324,7 +328,7 @@ class Book:
         mirrored = self._replication.views(now)
         within = self._budget.within(sources, layout, mirrored, self._topology.flows, by_topic)
         losses, recreations = self._replication.fates(now)
-        return Snapshot(
+        snapshot = Snapshot(
             at=now,
             inputs=self._inputs.views(now),
             connectors=self._connector_views(now),
@@ -332,7 +336,7 @@ class Book:
             mirror_partitions=mirrored,
             syncs=self._replication.sync_views(now),
             sink_partitions=self._sinks.views(now),
-            dropped=self._dropped(),
+            dropped=(),
             topology=self._topology,
             ready=not waiting_for,
             waiting_for=waiting_for,
@@ -361,6 +365,29 @@ class Book:
             rest_checks=self._checks.views(),
             lists=tuple(view for site in sites if (view := site.list_view()) is not None),
             wants_connector=self._wants_connector,
+        )
+        return self._bounded(snapshot, within.left_out, layout)
+
+    def _bounded(
+        self,
+        snapshot: Snapshot,
+        left_out: tuple[SeriesLeftOut, ...],
+        layout: tuple[object, ...],
+    ) -> Snapshot:
+        """Return the snapshot with what `series_max` leaves out, too, and all that bounds cut."""
+        listed = tuple(
+            Listed(name, site.listed or ()) for name, site in sorted(self._sites.items())
+        )
+        beyond = self._series.left_out(snapshot, listed, layout)
+        by_topic = snapshot.by_topic
+        for at in beyond:
+            if at.group is SeriesGroup.PARTITIONS:
+                by_topic |= {(cluster, connector) for cluster, connector in at.owners}
+        return replace(
+            snapshot,
+            by_topic=by_topic,
+            left_out=(*left_out, *beyond),
+            dropped=self._dropped(),
         )
 
     # --- over a restart --------------------------------------------------------------------------
@@ -416,6 +443,7 @@ class Book:
 
     def _dropped(self) -> tuple[tuple[str, int], ...]:
         dropped = Counter(self._budget.dropped())
+        dropped.update(self._series.dropped())
         dropped.update(self._replication.dropped())
         dropped.update(self._failover.dropped())
         for site in self._sites.values():

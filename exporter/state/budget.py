@@ -15,6 +15,11 @@ from operator import attrgetter
 from typing import Final
 
 from exporter.decode.dialects import MIRROR_SOURCE
+from exporter.model.series import (
+    SERIES_PER_CONNECTOR_MAX,
+    SeriesGroup,
+    SeriesLeftOut,
+)
 from exporter.model.topology import MirrorFlow
 from exporter.state.snapshot import MirrorPartitionView, SourcePartitionView
 
@@ -38,10 +43,11 @@ _flow_of: Callable[[MirrorPartitionView], _Connector] = attrgetter("connect_clus
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What fits. See Snapshot for the two."""
+    """What fits. See Snapshot for the first two."""
 
     by_topic: _Connectors
     not_exported: frozenset[tuple[str, str, str]]
+    left_out: tuple[SeriesLeftOut, ...] = ()
 
 
 class Budget:
@@ -56,7 +62,7 @@ class Budget:
 
     def dropped(self) -> dict[str, int]:
         """How many source partitions have been left out, by reason."""
-        return {"series_per_connector_max": self._cut} if self._cut else {}
+        return {SERIES_PER_CONNECTOR_MAX: self._cut} if self._cut else {}
 
     def within(
         self,
@@ -108,7 +114,7 @@ class Budget:
             )
         cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
         self._count(gone | cut)
-        return Within(by_topic=summed, not_exported=cut)
+        return Within(by_topic=summed, not_exported=cut, left_out=_left_out(fallen_back, cut))
 
     def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
         """Each once, however often it comes and goes: with its tail, or at the edge."""
@@ -127,9 +133,24 @@ class Budget:
         for view in views:
             at = (view.connect_cluster, view.connector)
             if at in over and not (at in summed and _mirrors(view)):
-                used[at] += _series_of(view)
+                used[at] += series_of(view)
                 if used[at] > self._series_max:
                     yield (*at, view.identity)
+
+
+def _left_out(
+    fallen_back: _Connectors, cut: frozenset[tuple[str, str, str]]
+) -> tuple[SeriesLeftOut, ...]:
+    found = (
+        SeriesLeftOut(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
+        SeriesLeftOut(
+            SeriesGroup.SOURCE_PARTITIONS,
+            SERIES_PER_CONNECTOR_MAX,
+            frozenset(at[:2] for at in cut),
+            partial=True,
+        ),
+    )
+    return tuple(at for at in found if at.owners)
 
 
 def _series(
@@ -141,7 +162,7 @@ def _series(
     found: Counter[_Connector] = Counter()
     for at, run in groupby(views, key=_connector_of):
         if at in by_topic:
-            found[at] += sum(_series_of(view) for view in run if not _mirrors(view))
+            found[at] += sum(series_of(view) for view in run if not _mirrors(view))
             continue
         each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
         # Of every partition, whenever another one is shown, so without a call for each.
@@ -153,7 +174,8 @@ def _series(
     return found
 
 
-def _series_of(view: SourcePartitionView) -> int:
+def series_of(view: SourcePartitionView) -> int:
+    """Return how many series a source partition has, at most."""
     if view.offset is None:
         return PER_SOURCE_PARTITION
     return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)

@@ -19,6 +19,7 @@ from exporter.model.findings import FailureRun, Finding, Judgement
 from exporter.model.observations import Frozen, InputId
 from exporter.model.offsets import SourceOffset
 from exporter.model.remedies import RemedySeen, ReplicaSeen
+from exporter.model.series import Owner, SeriesGroup, SeriesLeftOut
 from exporter.model.topology import FlowKey, KafkaTopic, Topology
 from exporter.state.lint import TopicProblem
 from exporter.state.marks import Marks
@@ -473,6 +474,7 @@ class Snapshot:
     by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
     not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
                     they are in here, and in the API, and have no series
+    left_out        series that limits leave out of /metrics now; they are in here, and in the API
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: what is can be shown, and not be summed up
     pipeline        what the history pipeline says of itself
@@ -511,6 +513,7 @@ class Snapshot:
     topic_problems: tuple[TopicProblem, ...] = ()
     by_topic: frozenset[tuple[str, str]] = frozenset()
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
+    left_out: tuple[SeriesLeftOut, ...] = ()
     partial: frozenset[tuple[str, str]] = frozenset()
     pipeline: PipelineView = NOTHING_SAID
     usual: UsualView = NOTHING_PUBLISHED
@@ -538,6 +541,12 @@ class Snapshot:
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
     trends: Marks = ()
+
+    def left_out_of(self, group: SeriesGroup) -> frozenset[Owner]:
+        """Return whose series of a group are left out as a whole."""
+        return frozenset[Owner]().union(
+            *(at.owners for at in self.left_out if at.group is group and not at.partial)
+        )
 
 
 EMPTY = Snapshot(

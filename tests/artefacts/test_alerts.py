@@ -417,6 +417,7 @@ TOLD_BY = {  # those that are told by a state, a verdict or a metric of their ow
     FindingName.INTERNAL_TOPIC_PROBLEM: "InternalTopicEndangered",
     FindingName.HANGING_TRANSACTION: "OffsetwatchBlind",
     FindingName.INPUT_DOWN: "OffsetwatchBlind",
+    FindingName.SERIES_DROPPED: "OffsetwatchSeriesDropped",
 }
 
 

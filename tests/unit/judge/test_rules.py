@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from exporter.judge import blindness
 from exporter.judge import register as registers
 from exporter.judge.rules import RULES
 from exporter.model.baselines import HOURS, Baseline
@@ -478,6 +479,14 @@ def another_topic_has_them_too() -> Play:
     return play
 
 
+def series_are_left_out() -> Play:
+    """A limit leaves no room for any connector."""
+    play = Play(files(series_max=1))
+    play.world.commit("files", FILE, {"position": 1})
+    play.look()
+    return play
+
+
 FOUND = [
     (1, a_connector_stalls, Name.CONNECTOR_STALLED),
     (2, a_flow_is_silent, Name.MM2_SILENT_STALL),
@@ -517,6 +526,7 @@ FOUND = [
     (29, a_connector_is_not_listed_and_works, Name.CONNECTOR_NOT_LISTED),
     (30, rest_gives_other_offsets, Name.REST_OFFSETS_DIFFER),
     (31, another_topic_has_them_too, Name.OFFSETS_TOPIC_DOUBTED),
+    (32, series_are_left_out, Name.SERIES_DROPPED),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
@@ -1318,3 +1328,7 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
     assert play.names() == []
     play.run(0.3)
     assert play.names() == ["checkpoints_stale"]
+
+
+def test_of_every_finding_it_is_known_what_it_is_seen_in():
+    assert set(Name) <= blindness._SEEN_IN.keys()

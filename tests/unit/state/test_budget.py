@@ -15,6 +15,7 @@ from exporter.serve.families import Build, Reload, collect
 from exporter.state import budget
 from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
 from exporter.state.site import ConnectSite
+from tests.changed import replace
 
 from .worlds import FILE, STALE_S, SYNCS, World, mirror, orders, record, source, sync
 
@@ -59,7 +60,7 @@ def cut(world: World) -> int:
 
 
 def three_files(series_max: int) -> World:
-    world = world_of(source("files"), series_max=series_max)
+    world = world_of(source("files", tasks=()), series_max=series_max)
     for number in range(3):
         world.commit("files", file(number), {"position": 1})
     return world
@@ -208,7 +209,7 @@ def test_what_was_cut_is_not_counted_again_after_an_outage():
 
 
 def two_mirrored(series_max: int, *, by_topic: bool = False) -> World:
-    world = world_of(mirror(), series_max=series_max, by_topic=by_topic)
+    world = world_of(replace(mirror(), tasks=()), series_max=series_max, by_topic=by_topic)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
     world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in (0, 1)})

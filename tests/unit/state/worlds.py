@@ -53,6 +53,7 @@ from exporter.model.readings import (
 )
 from exporter.model.topology import KafkaTopic, TopicPartition
 from exporter.state.book import Book
+from exporter.state.series import UNLIMITED, SeriesLimits
 from exporter.state.site import ConnectSite
 from exporter.state.snapshot import (
     MirrorPartitionView,
@@ -163,6 +164,8 @@ class World:
         *,
         sites: tuple[str | ConnectSite, ...] = ("lab",),
         source_partitions_max: int = 1000,
+        series_per_connector_max: int = UNLIMITED.per_connector,
+        series_max: int = UNLIMITED.total,
         **more,
     ) -> None:
         self.now = NOW
@@ -174,6 +177,7 @@ class World:
             kafkas={"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})},
             stale_after_s=STALE_S,
             source_partitions_max=source_partitions_max,
+            series=SeriesLimits(series_per_connector_max, series_max),
             **more,
         )
         self._names: dict[str, set[str]] = {}

@@ -1,0 +1,52 @@
+"""Series that a limit leaves out of `/metrics`: in groups, each connector or flow as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
+SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"
+
+Owner = tuple[str, ...]  # (Connect cluster, connector); of FAILOVER a flow's key
+
+
+class SeriesGroup(StrEnum):
+    """Groups of series in the order in which they give way.
+
+    RUNNING_TASKS       task_state of tasks that are running: connector_tasks counts them
+    FAILOVER            what groups would read again and skip, and their checkpoints
+    PARTITIONS          of replicated partitions: lag is shown by topic instead
+    SOURCE_PARTITIONS   of other source partitions
+    SINK_PARTITIONS     of partitions that a sink reads
+    TOPICS              of replicated topics
+    TASKS               task_state of all tasks
+    CONNECTORS          states, counts of tasks, verdict and usual values of a connector
+    """
+
+    RUNNING_TASKS = "states of running tasks"
+    FAILOVER = "failover of consumer groups"
+    PARTITIONS = "replicated partitions"
+    SOURCE_PARTITIONS = "source partitions"
+    SINK_PARTITIONS = "partitions of sinks"
+    TOPICS = "replicated topics"
+    TASKS = "states of tasks"
+    CONNECTORS = "states and verdicts of connectors"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesLeftOut:
+    """Series of one group that a limit leaves out now.
+
+    limit     SERIES_MAX or SERIES_PER_CONNECTOR_MAX
+    owners    whose they are
+    series    how many at most; None if that is not counted
+    partial   only the partitions of these owners that come last
+    """
+
+    group: SeriesGroup
+    limit: str
+    owners: frozenset[Owner]
+    series: int | None = None
+    partial: bool = False
