@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import confluent_kafka as ck
 
 from exporter.clients.kafka import TailReader, made, silent
-from exporter.clients.kafka_errors import translate
+from exporter.clients.kafka_errors import translate, translated
 from exporter.clients.kafka_facts import KafkaFacts, TopicSettings
 from exporter.errors import TimedOut
 from exporter.model.topology import TopicPartition
@@ -81,13 +81,15 @@ class Election:
             "logger": silent,
         }
         self._consumer: ck.Consumer = made(name, ck.Consumer, settings)
-        self._consumer.subscribe(
-            [topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
-        )
+        with translated(name):
+            self._consumer.subscribe(
+                [topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+            )
 
     def chosen(self, wait_s: float) -> bool:
         """Whether this one is, as far as it knows. Raises ClientError where it may not stand."""
-        message = self._consumer.poll(wait_s)
+        with translated(self._name):
+            message = self._consumer.poll(wait_s)
         error = None if message is None else message.error()
         if error is not None and not error.retriable():
             found = translate(self._name, error)

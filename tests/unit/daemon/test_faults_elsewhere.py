@@ -19,8 +19,9 @@ import structlog
 import yaml
 
 from exporter import config as configs
-from exporter.clients import auth, kube_access
+from exporter.clients import auth, journal_topic, kube_access
 from exporter.clients.connect_read import ConnectReader
+from exporter.clients.journal_topic import Election
 from exporter.clients.kafka import TailReader
 from exporter.clients.kafka_errors import translate
 from exporter.clients.kafka_facts import KafkaFacts
@@ -392,6 +393,30 @@ def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
     fails_and_recovers(watched, guarded, east, fail, error)
 
 
+class _Voter:
+    """A consumer, one of whose calls raises."""
+
+    def __init__(self, call: str, error: Exception) -> None:
+        self._call, self._error = call, error
+
+    def subscribe(self, _: list[str], **__: Any) -> None:
+        if self._call == "subscribe":
+            raise self._error
+
+    def poll(self, _: float) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("call", ["subscribe", "poll"])
+@pytest.mark.parametrize("error", LIBRARY, ids=named)
+def test_whatever_an_election_raises_is_an_error_of_ours(
+    call: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(journal_topic, "made", lambda *_: _Voter(call, error))
+    with pytest.raises(ClientError):
+        Election("east", {}, "journal", session_s=10.0).chosen(0.0)
+
+
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 _OURS = (httpx.TransportError, OSError, httpx.InvalidURL)
@@ -520,23 +545,29 @@ def test_no_kubeconfig_is_too_odd(part: str, value: Any, tmp_path: Path):
         KubeReader(access, transport=transport).get("/api")
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"HOME": ""},
-        {"HOME": "/" + "x" * 5000},
-        {"HOME": "/proc/self/mem"},
-        {"KUBECONFIG": ":::"},
-        {"KUBECONFIG": "/" + "x" * 5000},
-        {"KUBECONFIG": "/proc/self"},
-        {"KUBECONFIG": "\udcff"},
-        {"KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "x"},
-        {"KUBERNETES_SERVICE_HOST": "[::1", "KUBERNETES_SERVICE_PORT": "tcp://10.0.0.1:443"},
-        {"KUBERNETES_SERVICE_HOST": "a b", "KUBERNETES_SERVICE_PORT": "-1"},
-    ],
-    ids=str,
-)
+LONG = "/" + "x" * 5000
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "nothing": {},
+    "an empty HOME": {"HOME": ""},
+    "a long HOME": {"HOME": LONG},
+    "a file for HOME": {"HOME": "/proc/self/mem"},
+    "separators alone": {"KUBECONFIG": ":::"},
+    "a long kubeconfig": {"KUBECONFIG": LONG},
+    "a folder for a kubeconfig": {"KUBECONFIG": "/proc/self"},
+    "not UTF-8": {"KUBECONFIG": "\udcff"},
+    "no host": {"KUBERNETES_SERVICE_HOST": "", "KUBERNETES_SERVICE_PORT": "x"},
+    "an address for a port": {
+        "KUBERNETES_SERVICE_HOST": "[::1",
+        "KUBERNETES_SERVICE_PORT": "tcp://10.0.0.1:443",
+    },
+    "a blank in a host": {
+        "KUBERNETES_SERVICE_HOST": "a b",
+        "KUBERNETES_SERVICE_PORT": "-1",
+    },
+}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_no_environment_is_too_odd_to_look_for_kubernetes(
     environment: dict[str, str], tmp_path: Path
 ):
