@@ -227,9 +227,15 @@ def _print_sources(rows: list[Document]) -> None:
 
 
 def _renamed(router: Document) -> str:
-    if router["regex"] is None:
-        return f"have other names, which are unknown ({router['class']})"
-    return f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
+    said = f"have other names, which are unknown ({router['class']})"
+    if router["regex"] is not None:
+        said = f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
+    if router.get("conditional"):
+        return f"{said}; of some records only, as a predicate decides: unknown"
+    topics = router.get("topics")
+    if topics is None:
+        return said
+    return f"{said}; of topics that {'do not match' if router['negated'] else 'match'} {topics}"
 
 
 def _print_raw_keys(rows: list[Document]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from exporter.addresses import canonical
 from exporter.decode.java_values import trimmed, values_of
@@ -18,17 +19,19 @@ from exporter.model.connectors import (
     MirrorSettings,
     SinkSettings,
 )
-from exporter.model.topology import TopicRouter
+from exporter.model.topology import REGEX_ROUTER, TopicRouter
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 # Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
 _POLICY_PACKAGES = (_MIRROR_PACKAGE, "io.strimzi.kafka.connect.mirror.")
 _FILE_STREAM = "org.apache.kafka.connect.file.FileStream"
 _TRANSFORMS_PACKAGE = "org.apache.kafka.connect.transforms."
-_REGEX_ROUTER = "RegexRouter"
-# Connect's own transforms that write a record to the topic it came with.
-_TOPIC_KEEPERS = frozenset(
-    {
+_PREDICATES_PACKAGE = f"{_TRANSFORMS_PACKAGE}predicates."
+_LOGICAL_TABLES = "ByLogicalTableRouter"
+# Transforms that write a record to the topic it came with, by package: Connect's own, which may be
+# written without, and those of common libraries.
+_TOPIC_KEEPERS = {
+    _TRANSFORMS_PACKAGE: (
         "Cast",
         "DropHeaders",
         "ExtractField",
@@ -43,8 +46,21 @@ _TOPIC_KEEPERS = frozenset(
         "SetSchemaMetadata",
         "TimestampConverter",
         "ValueToKey",
-    }
-)
+    ),
+    "io.aiven.kafka.connect.transforms.": (
+        "ConcatFields",
+        "ExtractTimestamp",
+        "FilterByFieldValue",
+        "Hash",
+        "MakeTombstone",
+        "TombstoneHandler",
+    ),
+    "io.confluent.connect.transforms.": ("Drop", "Filter", "GzipDecompress", "TombstoneHandler"),
+    "io.debezium.transforms.": ("Filter",),
+}
+_KEEPERS = frozenset(
+    package + name for package, names in _TOPIC_KEEPERS.items() for name in names
+) | frozenset(_TOPIC_KEEPERS[_TRANSFORMS_PACKAGE])
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 _PROVIDED = re.compile(r"\$\{[^}]*?:[^}]*\}")  # fetched by a config provider: ConfigTransformer
 
@@ -122,7 +138,7 @@ def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSett
         policy=_policy(config.get("replication.policy.class", "DefaultReplicationPolicy")),
         separator=separator,
         internal_separator=internal,
-        routers=tuple(_routers(config)),
+        routers=tuple(_routers(config, written)),
         refresh_s=_refresh_s(config),
     )
 
@@ -135,22 +151,50 @@ def _policy(class_name: str) -> str:
     return class_name
 
 
-def _routers(config: Mapping[str, str]) -> Iterator[TopicRouter]:
+def _routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[TopicRouter]:
     """The transforms that may write to another topic, in their order: a class that nobody knows may
     do anything.
     """
     for alias in values_of(config.get("transforms", "")):
         prefix = f"transforms.{alias}."
-        name = config.get(f"{prefix}type", "").removeprefix(_TRANSFORMS_PACKAGE)
-        if name.partition("$")[0] in _TOPIC_KEEPERS:
+        class_name = config.get(f"{prefix}type", "")
+        if class_name.partition("$")[0] in _KEEPERS:
             continue
-        regex, replacement = config.get(f"{prefix}regex"), config.get(f"{prefix}replacement")
-        known = name == _REGEX_ROUTER and regex is not None and replacement is not None
-        if known and not _PROVIDED.search(f"{regex} {replacement}"):
-            conditional = f"{prefix}predicate" in config
-            yield TopicRouter(_REGEX_ROUTER, regex, replacement or "", conditional=conditional)
+        router = TopicRouter(class_name.rpartition(".")[2] or alias)
+        if class_name in {REGEX_ROUTER, _TRANSFORMS_PACKAGE + REGEX_ROUTER}:
+            names = config.get(f"{prefix}regex"), config.get(f"{prefix}replacement")
+        elif class_name in {_LOGICAL_TABLES, f"io.debezium.transforms.{_LOGICAL_TABLES}"}:
+            # Debezium reads its settings as they are written.
+            names = written.get(f"{prefix}topic.regex"), written.get(f"{prefix}topic.replacement")
         else:
-            yield TopicRouter(name.rpartition(".")[2] or alias)
+            names = None, None
+        regex, replacement = names
+        if regex is not None and replacement is not None and not _is_provided(regex, replacement):
+            router = replace(router, regex=regex, replacement=replacement)
+        yield _under_predicate(router, config, prefix)
+
+
+def _under_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) -> TopicRouter:
+    """Add the condition under which Connect applies a transform (KIP-585)."""
+    alias = config.get(f"{prefix}predicate", "")
+    if not alias:
+        return router
+    class_name = config.get(f"predicates.{alias}.type", "").removeprefix(_PREDICATES_PACKAGE)
+    pattern = config.get(f"predicates.{alias}.pattern", "")
+    negated = config.get(f"{prefix}negate", "false").lower()
+    if (
+        class_name != "TopicNameMatches"
+        or not pattern
+        or _is_provided(pattern)
+        or negated not in {"true", "false"}
+    ):
+        return replace(router, conditional=True)
+    return replace(router, topics=pattern, negated=negated == "true")
+
+
+def _is_provided(*values: str) -> bool:
+    """Return whether a config provider fetches any of these, or a part of it."""
+    return any(_PROVIDED.search(value) for value in values)
 
 
 def _refresh_s(config: Mapping[str, str]) -> float | None:

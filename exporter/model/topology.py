@@ -85,21 +85,29 @@ class BesideTopic:
     connect_cluster: str | None
 
 
+REGEX_ROUTER: Final = "RegexRouter"  # Connect's own
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRouter:
     """A transform that may write a record to another topic than the connector named.
 
     class_name     simple name of its class
-    regex          of a RegexRouter, in java.util.regex; None of any other class: what that calls a
-                   topic cannot be told from its configuration
-    replacement    what a RegexRouter makes of a name that its regex matches, in Java's syntax
+    regex          in java.util.regex, of a class whose configuration has one and nothing else that
+                   decides; None of any other: what that calls a topic cannot be told
+    replacement    what it makes of a name that its regex matches, in Java's syntax
     conditional    a predicate decides record by record whether it is applied
+    topics         pattern of the predicate that decides by the topic (TopicNameMatches); None if
+                   none does
+    negated        it is applied to the topics that do not match
     """
 
     class_name: str
     regex: str | None = None
     replacement: str = ""
     conditional: bool = False
+    topics: str | None = None
+    negated: bool = False
 
 
 FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias

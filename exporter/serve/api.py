@@ -273,7 +273,14 @@ def _ends(flow: MirrorFlow | None) -> FlowEnds:
 def router_rows(flow: MirrorFlow) -> list[RouterRow]:
     """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
     return [
-        {"class": at.class_name, "regex": at.regex, "replacement": at.replacement or None}
+        {
+            "class": at.class_name,
+            "regex": at.regex,
+            "replacement": at.replacement or None,
+            "conditional": at.conditional,
+            "topics": at.topics,
+            "negated": at.negated,
+        }
         for at in flow.routers
     ]
 

@@ -179,7 +179,17 @@ class ConnectorsBody(Head):
     connectors: list[ConnectorBody]
 
 
-RouterRow = TypedDict("RouterRow", {"class": str, "regex": str | None, "replacement": str | None})
+RouterRow = TypedDict(
+    "RouterRow",
+    {
+        "class": str,
+        "regex": str | None,
+        "replacement": str | None,
+        "conditional": bool,
+        "topics": str | None,
+        "negated": bool,
+    },
+)
 
 
 class Retention(TypedDict):

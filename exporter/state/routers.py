@@ -1,7 +1,9 @@
 """The topic that a record is written to once the transforms of its connector have seen it.
 
-Connect's RegexRouter is followed to the letter (RegexRouter.apply, Matcher.replaceFirst); what any
-other router does depends on the record, or on code that is not here. Pure.
+Connect's RegexRouter is followed to the letter (RegexRouter.apply, Matcher.replaceFirst), and so
+is Debezium's ByLogicalTableRouter, which names topics in the same way. What any other router does
+depends on the record, or on code that is not here. Of predicates only TopicNameMatches decides by
+the name that a record has by then. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from exporter.decode.java_pattern import JavaPattern
-from exporter.model.topology import TopicRouter
+from exporter.model.topology import REGEX_ROUTER, TopicRouter
 
 _REPLACEMENT: Final = re.compile(
     r"\\(?P<escaped>.)|(?P<literal>[^\\$])|"
@@ -33,10 +35,27 @@ def through(routers: Iterable[TopicRouter], name: str) -> str | None:
 
 
 def _through_one(router: TopicRouter, name: str) -> str | None:
+    applied = _applied(router, name)
+    if applied is False:
+        return name
     if router.regex is None:
         return None
     found = _replaced(router.regex, router.replacement, name)
-    return None if router.conditional and found != name else found
+    if found == "" and router.class_name != REGEX_ROUTER:
+        found = name  # ByLogicalTableRouter leaves the record where it is
+    return found if applied or found == name else None
+
+
+def _applied(router: TopicRouter, name: str) -> bool | None:
+    """Return whether a router sees the records of a topic; None if that differs from record to
+    record, or is not known.
+    """
+    if router.conditional:
+        return None
+    if router.topics is None:
+        return True
+    matches = JavaPattern(router.topics).matches(name)
+    return None if matches is None else matches is not router.negated
 
 
 def _replaced(regex: str, replacement: str, name: str) -> str | None:

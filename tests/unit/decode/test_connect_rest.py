@@ -37,6 +37,7 @@ from .golden import rest_body
 PACKAGE = "org.apache.kafka.connect.mirror."
 MIRROR = f"{PACKAGE}MirrorSourceConnector"
 TRANSFORMS = "org.apache.kafka.connect.transforms."
+AIVEN = "io.aiven.kafka.connect.transforms."
 SEPARATES = "replication.policy.internal.topic.separator.enabled"
 COPY = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
 
@@ -503,11 +504,55 @@ ROUTER = {
             (TopicRouter("TimestampRouter"), TopicRouter("ByLogicalTableRouter")),
         ),
         ({"transforms": "x"}, (TopicRouter("x"),)),
+        (
+            {"transforms": "l", "transforms.l.type": "io.debezium.transforms.ByLogicalTableRouter",
+             "transforms.l.topic.regex": "shard-(.*) ", "transforms.l.topic.replacement": "all-$1"},
+            (TopicRouter("ByLogicalTableRouter", "shard-(.*) ", "all-$1"),),
+        ),
+        (
+            {"transforms": "r", **ROUTER, "transforms.r.type": "com.example.RegexRouter"},
+            (TopicRouter("RegexRouter"),),
+        ),
+        ({"transforms": "h", "transforms.h.type": f"{AIVEN}Hash$Key"}, ()),
+        ({"transforms": "h", "transforms.h.type": "Hash$Key"}, (TopicRouter("Hash$Key"),)),
+        ({"transforms": "h", "transforms.h.type": f"{AIVEN}ExtractTopic$Key"},
+         (TopicRouter("ExtractTopic$Key"),)),
     ],
     ids=str,
 )  # fmt: skip
 def test_the_transforms_that_may_rename_copies_are_told(changes, expected):
     assert mirror(**changes).routers == expected
+
+
+MATCHES = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, replace(COPY, topics="west\\..*")),
+        ({"predicates.p.type": "TopicNameMatches"}, replace(COPY, topics="west\\..*")),
+        ({"transforms.r.negate": " TRUE "}, replace(COPY, topics="west\\..*", negated=True)),
+        ({"transforms.r.negate": "false"}, replace(COPY, topics="west\\..*")),
+        ({"transforms.r.negate": "${env:NEGATE}"}, replace(COPY, conditional=True)),
+        ({"predicates.p.pattern": "${env:TOPICS}"}, replace(COPY, conditional=True)),
+        ({"predicates.p.type": MATCHES.replace("TopicNameMatches", "RecordIsTombstone")},
+         replace(COPY, conditional=True)),
+        ({"predicates.p.type": "com.example.TopicNameMatches"}, replace(COPY, conditional=True)),
+        ({"transforms.r.predicate": "q"}, replace(COPY, conditional=True)),
+        ({"transforms.r.type": f"{TRANSFORMS}TimestampRouter"},
+         TopicRouter("TimestampRouter", topics="west\\..*")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_predicate_on_the_topic_is_told_from_one_on_the_record(changes, expected):
+    predicate = {
+        "transforms.r.predicate": "p",
+        "predicates": "p",
+        "predicates.p.type": MATCHES,
+        "predicates.p.pattern": "west\\..*",
+    }
+    assert mirror(**{"transforms": "r", **ROUTER, **predicate, **changes}).routers == (expected,)
 
 
 def test_addresses_lose_protocol_and_spaces():

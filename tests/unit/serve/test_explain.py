@@ -62,18 +62,47 @@ def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
 def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFixture[str]):
     world = mirrored()
     regex = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
-    world.listed(mirror(routers=(regex, TopicRouter("TimestampRouter"))))
+    routers = (
+        regex,
+        TopicRouter("TimestampRouter", topics="west\\.m.*", negated=True),
+        TopicRouter("RegexRouter", "a", "b", conditional=True),
+    )
+    world.listed(mirror(routers=routers))
     snapshot = world.snapshot()
     found = document(snapshot, find(snapshot, "mm2", None))
     assert found["flow"]["routers"] == [
-        {"class": "RegexRouter", "regex": r"west\.(.*)", "replacement": "copy-$1"},
-        {"class": "TimestampRouter", "regex": None, "replacement": None},
+        {
+            "class": "RegexRouter",
+            "regex": r"west\.(.*)",
+            "replacement": "copy-$1",
+            "conditional": False,
+            "topics": None,
+            "negated": False,
+        },
+        {
+            "class": "TimestampRouter",
+            "regex": None,
+            "replacement": None,
+            "conditional": False,
+            "topics": r"west\.m.*",
+            "negated": True,
+        },
+        {
+            "class": "RegexRouter",
+            "regex": "a",
+            "replacement": "b",
+            "conditional": True,
+            "topics": None,
+            "negated": False,
+        },
     ]
     cli_explain._print_head(found)
     cli_explain._print(found)
     said = capsys.readouterr().out
     assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
     assert "have other names, which are unknown (TimestampRouter)" in said
+    assert r"of topics that do not match west\.m.*" in said
+    assert "a -> b; of some records only, as a predicate decides: unknown" in said
 
 
 def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():

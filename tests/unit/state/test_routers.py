@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from exporter.model.topology import MirrorFlow, TopicRouter
@@ -12,7 +14,7 @@ from tests.changed import replace
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
 
 
-def regex(pattern: str, replacement: str, **more: bool) -> TopicRouter:
+def regex(pattern: str, replacement: str, **more: Any) -> TopicRouter:
     return TopicRouter("RegexRouter", pattern, replacement, **more)
 
 
@@ -64,6 +66,43 @@ def test_a_predicate_leaves_open_whether_a_name_changes_but_not_that_it_stays() 
     router = regex(r"west\.(.*)", "copy-$1", conditional=True)
     assert through((router,), "west.orders") is None
     assert through((router,), "south.orders") == "south.orders"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "negated", "expected"),
+    [
+        (r"west\.orders", False, "copy-orders"),
+        (r"west\.orders", True, "west.orders"),
+        # TopicNameMatches has to match the whole name.
+        ("west", False, "west.orders"),
+        ("west", True, "copy-orders"),
+        # What RE2 does not read as Java does is unknown, whichever way it decides.
+        ("(?=west).*", False, None),
+        ("(?=west).*", True, None),
+    ],
+)
+def test_a_predicate_on_the_topic_decides_by_topic(
+    pattern: str, negated: bool, expected: str | None
+) -> None:
+    router = regex(r"west\.(.*)", "copy-$1", topics=pattern, negated=negated)
+    assert through((router,), "west.orders") == expected
+    assert through((router,), "south.lines") == "south.lines"
+
+
+def test_what_an_unknown_router_never_sees_keeps_its_name() -> None:
+    router = TopicRouter("TimestampRouter", topics=r"west\.metrics")
+    assert through((router,), "west.orders") == "west.orders"
+    assert through((router,), "west.metrics") is None
+    chain = (regex(r"west\.(.*)", "$1"), router)
+    assert through(chain, "west.metrics") == "metrics"  # it sees the name that it has by then
+
+
+def test_a_router_of_logical_tables_names_copies_as_a_regex_router_does() -> None:
+    router = TopicRouter("ByLogicalTableRouter", r"west\.shard\d+-(.*)", "all-$1")
+    assert through((router,), "west.shard7-orders") == "all-orders"
+    assert through((router,), "west.orders") == "west.orders"
+    nowhere = TopicRouter("ByLogicalTableRouter", r"west\.(x?).*", "$1")
+    assert through((nowhere,), "west.orders") == "west.orders"
 
 
 @pytest.mark.parametrize(
