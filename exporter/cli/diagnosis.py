@@ -25,7 +25,7 @@ from exporter.errors import (
     Unreachable,
 )
 from exporter.model.connectors import Connector
-from exporter.model.topology import TopicFacts, TopicRole, Topology
+from exporter.model.topology import MirrorFlow, TopicFacts, TopicRole, Topology
 from exporter.state.lint import (
     LOW_REPLICATION,
     NOT_COMPACTED,
@@ -34,6 +34,7 @@ from exporter.state.lint import (
     WRONG_PARTITIONS,
     TopicProblem,
 )
+from exporter.state.remote import contradicted_copy, stated_copy
 from exporter.toolbox.words import nearest
 
 SKEW_S_MAX: Final = 5.0
@@ -422,3 +423,21 @@ def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
             "not known: a task that is restarted and fails again between two polls is not counted",
             "name it in connect[].status_topic",
         )
+
+
+def copies(flow: MirrorFlow, topics: Collection[str], there: Collection[str]) -> Iterator[Line]:
+    """Warn of names of copies (`flows[].copies`) that the connector's own settings contradict, or
+    that no topic has.
+
+    topics    upstream ones that the flow copies
+    there     the topics of the target; empty where they are not known
+    """
+    about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
+    for topic in sorted(topics):
+        stated, two = stated_copy(flow, topic), contradicted_copy(flow, topic)
+        if two is not None:
+            found = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
+            yield Line(about, check, "warn", found, "correct flows[].copies")
+        elif stated is not None and there and stated not in there:
+            found = f"{topic}: there is no topic {stated} on {flow.downstream}"
+            yield Line(about, check, "warn", found, "correct flows[].copies")

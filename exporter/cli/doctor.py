@@ -334,6 +334,14 @@ class Doctor:
             listed = self._listed.get(connect.name, ())
             if listed and connect.kafka is not None:
                 yield from diagnosis.status_topic(connect.name, snapshot.topology)
+        for flow in snapshot.topology.flows:
+            target = self._clusters.get(flow.downstream or "")
+            copied = {
+                at.topic
+                for at in snapshot.mirror_partitions
+                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+            }
+            yield from diagnosis.copies(flow, copied, () if target is None else target.topics)
         for text in snapshot.waiting_for:
             yield Line("catch-up", "inputs", "fail", text, _WAITING)
         waiting = " ".join(snapshot.waiting_for)

@@ -151,6 +151,10 @@ def _print_head(found: Document) -> None:
             ("offset syncs", flow["offset_syncs"] or "none"),
         ]
         head += [("copies", _renamed(router)) for router in flow["routers"]]
+        head += [
+            ("copies", f"of {'other topics' if topic == '*' else topic}: {name} (configured)")
+            for topic, name in flow.get("copies", {}).items()
+        ]
     if group is not None:
         kafka = group["kafka"] or "a Kafka cluster that is not configured"
         head.append(("group", f"{group['group']} on {kafka}"))

@@ -214,6 +214,12 @@ def _flow(
 ) -> Iterator[str]:
     for end in ("upstream", "downstream"):
         yield from known(flow.get(end), kafkas, f"{path}.{end}")
+    everything = mapping(flow.get("copies")).get("*")
+    if isinstance(everything, str) and "{topic}" not in everything:
+        yield (
+            f'{path}.copies.*: "{everything}" would have the copies of all topics, and no record '
+            "says of which: use {topic}"
+        )
     syncs = mapping(flow.get("offset_syncs"))
     yield from known(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
     named = flow.get("connect")

@@ -60,6 +60,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Flow.upstream": "east",
     "Flow.downstream": "east",
     "Flow.connect": "lab",
+    "Flow.copies": {"orders": "orders-eu", "lines": "copy-of-{topic}"},
     "OffsetSyncs.kafka": "east",
     "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
     "Alertmanager.url": "https://alertmanager-1:9093",

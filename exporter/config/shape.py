@@ -21,6 +21,8 @@ from exporter.config.types import (
     Address,
     AlertmanagerUrl,
     Alias,
+    CopiedTopic,
+    CopyName,
     Duration,
     File,
     Folder,
@@ -215,12 +217,18 @@ class Flow(Section):
     downstream: Name
     """The cluster behind target, a name under kafka."""
     offset_syncs: OffsetSyncs | None = None
-    """The offset-syncs topic. Without it only the committed source offsets count."""
+    """The offset-syncs topic. Default: the one that the connector's configuration names. Where that
+    cannot be read, only the committed source offsets count."""
     connect: Name | None = None
     """The entry under connect that runs the flow. Default: the only entry without url on the
     downstream cluster."""
     connector: Name = "MirrorSourceConnector"
     """The connector's name; the default is that of a dedicated MirrorMaker."""
+    copies: dict[CopiedTopic, CopyName] = Field(default_factory=dict)
+    """What copies are called on the target, by upstream topic, where a transform or a replication
+    policy of your own gives them a name that cannot be followed. "*", in quotes, is every other
+    topic; {topic} in a name is the upstream topic. A name that contradicts the connector's
+    configuration is not used."""
 
 
 class Log(Section):

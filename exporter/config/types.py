@@ -35,6 +35,7 @@ _PROTOCOL = re.compile(r"(?P<name>[A-Za-z_]+)://(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _JAVA_CLASS = r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*"
+_TOPIC_NAME = r"[A-Za-z0-9._-]{1,249}"
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
 _DAYS: Final = "30d or 36h; a plain number is days"
@@ -189,6 +190,13 @@ def _compiled(value: object) -> object:
         raise _wrong(f"not a regular expression{where}{hint}") from None
 
 
+def _copy_name(value: str) -> str:
+    """The name of a topic, in which {topic} may stand for another one."""
+    if not re.fullmatch(_TOPIC_NAME, value.replace("{topic}", "t", 1)):
+        raise _wrong("the name of a topic, in which {topic} once is the upstream one")
+    return value
+
+
 def _selector(value: str) -> str:
     """Not a regular expression: one that is not anchored means more than it seems to."""
     if value == ".*" or value.startswith("^") or value.endswith("$"):
@@ -326,9 +334,10 @@ def function_of(name: str) -> Any:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Alias = Annotated[str, StringConstraints(max_length=100)]
-Topic = Annotated[
-    str, form(r"[A-Za-z0-9._-]{1,249}", "the name of a topic: letters, digits, dots, _ and -")
-]
+_TOPIC_SAID: Final = "the name of a topic: letters, digits, dots, _ and -"
+Topic = Annotated[str, form(_TOPIC_NAME, _TOPIC_SAID)]
+CopiedTopic = Annotated[str, form(rf"\*|{_TOPIC_NAME}", f"{_TOPIC_SAID}; or *")]
+CopyName = Annotated[str, AfterValidator(_copy_name)]
 Address = Annotated[str, AfterValidator(addresses)]
 Listen = Annotated[str, AfterValidator(_listen)]
 Url = Annotated[str, AfterValidator(_base_url)]

@@ -89,6 +89,7 @@ def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
             offset_syncs=None
             if flow.offset_syncs is None
             else KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic),
+            copies=tuple(flow.copies.items()),
         )
         for flow in config.flows
     )

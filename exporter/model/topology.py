@@ -130,6 +130,8 @@ class MirrorFlow:
     separator               what that puts between an alias and a topic's name
     internal_separator      the same in the names of MM2's own topics; None if not known
     routers                 transforms that may give copies another name, in the order of use
+    copies                  what the configuration calls copies: (upstream topic, name), where `*`
+                            is every other topic, and `{topic}` in a name the upstream one
     refresh_s               how often it looks for new topics and partitions; None: never
     """
 
@@ -146,6 +148,7 @@ class MirrorFlow:
     separator: str = "."
     internal_separator: str | None = None
     routers: tuple[TopicRouter, ...] = ()
+    copies: tuple[tuple[str, str], ...] = ()
     refresh_s: float | None = 600.0
 
     @property

@@ -265,9 +265,14 @@ def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
 
 def _ends(flow: MirrorFlow | None) -> FlowEnds:
     if flow is None:
-        return {"upstream": None, "offset_syncs": None, "routers": []}
+        return {"upstream": None, "offset_syncs": None, "routers": [], "copies": {}}
     syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
-    return {"upstream": flow.upstream, "offset_syncs": syncs, "routers": router_rows(flow)}
+    return {
+        "upstream": flow.upstream,
+        "offset_syncs": syncs,
+        "routers": router_rows(flow),
+        "copies": dict(flow.copies),
+    }
 
 
 def router_rows(flow: MirrorFlow) -> list[RouterRow]:

@@ -288,12 +288,14 @@ class Fates(TypedDict):
 
 class FlowEnds(TypedDict):
     """Where a flow reads, and the transforms that rename its copies. offset_syncs: kafka/topic. A
-    router whose regex is null gives names that are not known.
+    router whose regex is null gives names that are not known. copies: the names that the
+    configuration states.
     """
 
     upstream: str | None
     offset_syncs: str | None
     routers: list[RouterRow]
+    copies: dict[str, str]
 
 
 class FlowBody(FlowEnds, Fates):

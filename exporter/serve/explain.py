@@ -256,6 +256,7 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Explaine
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
         "read_committed": flow.read_committed,
         "routers": router_rows(flow),
+        "copies": dict(flow.copies),
         "partitions": [
             {
                 **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),

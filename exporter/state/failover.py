@@ -44,10 +44,9 @@ from exporter.state.remote import (
     DEFAULT,
     IDENTITY,
     checkpoints_of,
+    copied_topic,
     heartbeats_of,
     merged_topics,
-    routed,
-    source_topic,
 )
 from exporter.state.replication import Replication
 from exporter.state.snapshot import (
@@ -296,7 +295,7 @@ class Failover:
         if known is None or flow.upstream is None or flow.downstream is None:
             return None
         names: frozenset[str] = frozenset()
-        if flow.routers or flow.policy not in {DEFAULT, IDENTITY}:
+        if flow.routers or flow.copies or flow.policy not in {DEFAULT, IDENTITY}:
             names = frozenset(at.topic for at in self._replication.translations(flow))
         state = (flow, id(known), len(known.newest), names)
         made = self._asks.get(flow.key)
@@ -316,9 +315,10 @@ class Failover:
         rows: dict[str, list[AskedPartition]] = {}
         merged = merged_topics(flow, names)
         for group, name, partition in known.newest:
-            topic, copy = source_topic(flow, name, names), routed(flow, name)
-            if topic is None or copy is None or topic in merged:
+            copied = copied_topic(flow, name, names)
+            if copied is None or copied[0] in merged:
                 continue
+            topic, copy = copied
             if self._wants_topic(flow.connect_cluster, topic):
                 checkpointed = None if copy == name else name
                 asked_for = AskedPartition(group, topic, copy, partition, checkpointed)

@@ -61,7 +61,7 @@ def named_over_found(
 ) -> tuple[MirrorFlow, ...]:
     """All flows, in a stable order. Where the configuration names a connector's, those stand in for
     the one that was found; only how it consumes and what it calls its topics, which nobody can
-    name, is still taken from there.
+    name, is still taken from there, and where its offset syncs are, if that is not named.
     """
     by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
     flows = []
@@ -71,6 +71,7 @@ def named_over_found(
             flows.append(
                 replace(
                     flow,
+                    offset_syncs=flow.offset_syncs or same.offset_syncs,
                     read_committed=same.read_committed,
                     from_start=same.from_start,
                     policy=same.policy,

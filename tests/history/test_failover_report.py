@@ -468,7 +468,10 @@ def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
     one = MirrorFlow("lab", "mm2", "west", "east", "west", syncs, downstream="east", separator="_")
     routers = (TopicRouter("RegexRouter", "(.*)", "copy-$1"), TopicRouter("TimestampRouter"))
     other = MirrorFlow(
-        "lab", "mm2", "east", "west", None, None, read_committed=True, routers=routers
+        *("lab", "mm2", "east", "west", None, None),
+        read_committed=True,
+        routers=routers,
+        copies=(("orders", "orders-eu"), ("*", "{topic}")),
     )
     lake.create(tmp_path, GOLD_FLOWS)
     batch = lake.batch(flows.rows([one, other]), GOLD_FLOWS)
@@ -476,21 +479,31 @@ def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert flows.stored(tmp_path) == (other, one)
 
 
-def renamed(past: Past, *routers: TopicRouter) -> Past:
+def renamed(past: Past, *routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -> Past:
     """The same past, where a transform has the copies of orders written to copy-orders; checkpoints
     go on naming the topic that MM2 created.
+
+    copies    what the configuration says of it
     """
     for row in [*past.ends, *past.stood]:
         if row["topic"] == "west.orders":
             row["topic"] = "copy-orders"
     written = msgspec.json.encode(routers).decode()
-    past.flows = [{**FLOW, "routers": written}]
+    stated = msgspec.json.encode(copies).decode() if copies else None
+    past.flows = [{**FLOW, "routers": written, "copies": stated}]
     return past
 
 
 def test_landings_are_where_a_router_has_the_copies_written(tmp_path: Path) -> None:
     router = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
     found = told(renamed(usual(), router).write(tmp_path))
+    assert found.groups[0].curves.reread == [2699] * 11
+    assert {of.remote for of in found.partitions} == {"copy-orders"}
+
+
+def test_landings_are_where_the_configuration_says_that_the_copies_are(tmp_path: Path) -> None:
+    past = renamed(usual(), TopicRouter("TimestampRouter"), copies=(("orders", "copy-orders"),))
+    found = told(past.write(tmp_path))
     assert found.groups[0].curves.reread == [2699] * 11
     assert {of.remote for of in found.partitions} == {"copy-orders"}
 
@@ -502,12 +515,13 @@ def test_with_a_router_that_cannot_be_followed_the_report_says_so(tmp_path: Path
 
 
 def test_flows_of_tables_that_are_older_than_a_column_are_read(tmp_path: Path) -> None:
-    columns = tuple(column for column in GOLD_FLOWS.columns if column.name != "routers")
+    newer = {"routers", "copies"}
+    columns = tuple(column for column in GOLD_FLOWS.columns if column.name not in newer)
     older = replace(GOLD_FLOWS, columns=columns)
-    row = {name: value for name, value in FLOW.items() if name != "routers"}
+    row = {name: value for name, value in FLOW.items() if name not in newer}
     write(tmp_path, older, row)
     (flow,) = flows.stored(tmp_path)
-    assert (flow.source, flow.routers) == ("west", ())
+    assert (flow.source, flow.routers, flow.copies) == ("west", (), ())
 
 
 def test_only_the_groups_that_are_named_are_reported(tmp_path: Path) -> None:

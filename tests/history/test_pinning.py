@@ -56,10 +56,11 @@ class Site:
         *routers: TopicRouter,
         named: dict[str, str] | None = None,
         topics: tuple[str, ...] = (),
+        copies: tuple[tuple[str, str], ...] = (),
     ) -> Pinned:
         flow = MirrorFlow(
             "lab", "mm2", "west", "east", "west", None,
-            downstream="east", policy=DEFAULT, routers=routers,
+            downstream="east", policy=DEFAULT, routers=routers, copies=copies,
         )  # fmt: skip
         sides = FakeSides(self.west, self.east)
         return pin(flow, self.replicated, topics, Bounds(), sides, named or {})
@@ -83,6 +84,20 @@ def test_of_a_router_that_cannot_be_followed_nothing_is_told_as_lost() -> None:
     )
     with pytest.raises(HistoryError, match=wanted):
         Site().pinned(OTHER)
+
+
+def test_the_configuration_may_name_the_copies() -> None:
+    (reach,) = Site().pinned(OTHER, copies=(("*", "copy-{topic}"),)).reaches
+    assert reach.remote == "copy-orders"
+
+
+def test_a_name_that_the_connector_contradicts_is_not_audited() -> None:
+    site, copies = Site(), (("orders", "west.lines"),)
+    wanted = r"is west.lines by the configuration \(flows, copies\) and copy-orders by mm2's own"
+    with pytest.raises(HistoryError, match=wanted):
+        site.pinned(REGEX, copies=copies)
+    (reach,) = site.pinned(REGEX, copies=copies, named={"orders": "copy-orders"}).reaches
+    assert reach.remote == "copy-orders"
 
 
 def test_a_person_may_name_the_copy() -> None:

@@ -139,6 +139,15 @@ def test_copies_are_sampled_under_the_name_that_a_router_gives_them(site: Site) 
     assert groups == [("east", "billing", "copy-orders", 0, 1), ("west", "billing", "orders", 0, 6)]
 
 
+def test_copies_are_sampled_under_the_name_that_the_configuration_states(site: Site) -> None:
+    site.east.create("copy-orders", compacted=False)
+    site.east.produce("copy-orders", b"k", b"v")
+    routers, copies = (TopicRouter("TimestampRouter"),), (("*", "copy-{topic}"),)
+    ends, groups = site.sampled(site.sampler(flow(routers=routers, copies=copies)))
+    assert ends == [("east", "copy-orders", 0, 0, 1), ("west", "orders", 0, 0, 7)]
+    assert groups == [("west", "billing", "orders", 0, 6)]
+
+
 def test_copies_whose_name_cannot_be_told_are_not_sampled(site: Site) -> None:
     ends, groups = site.sampled(site.sampler(flow(routers=(TopicRouter("TimestampRouter"),))))
     assert ends == [("west", "orders", 0, 0, 7)]

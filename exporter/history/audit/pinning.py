@@ -21,7 +21,7 @@ from exporter.history.audit.slices import Anchors, Known, Reach, reach, sampled
 from exporter.model.offsets import Undecodable
 from exporter.model.readings import LogBounds
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.remote import remote_topic, routers_named
+from exporter.state.remote import contradicted_copy, remote_topic, routers_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,20 @@ def _remote(
     remote = copies[topic]
     if remote is None:
         why = f"the name that {flow.connector} gives it on {flow.downstream} is unknown"
-        if flow.routers:
+        two = contradicted_copy(flow, topic)
+        if two is not None:
+            why = (
+                f"its copy is {two[0]} by the configuration (flows, copies) and {two[1]} by "
+                f"{flow.connector}'s own"
+            )
+        elif flow.routers:
             why = (
                 f"copies of {flow.source}->{flow.target} have other names, which a transform of "
                 f"{flow.connector} gives ({routers_named(flow)})"
             )
-        raise HistoryError(f"{topic}: {why}; name its copy: --copy-topic {topic}=NAME")
+        raise HistoryError(
+            f"{topic}: {why}; name its copy: --copy-topic {topic}=NAME, or flows[].copies"
+        )
     if remote not in names:
         raise HistoryError(f"{topic}: there is no topic {remote} on {flow.downstream}")
     others = sorted(other for other, copy in copies.items() if copy == remote and other != topic)

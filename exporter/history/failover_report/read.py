@@ -5,14 +5,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from exporter.errors import HistoryError
 from exporter.history.failover_report import records as moves_records
-from exporter.history.failover_report.known import STALE_S, Ends, Known, Member, Series
+from exporter.history.failover_report.known import (
+    STALE_S,
+    CheckpointSaid,
+    Ends,
+    Known,
+    Member,
+    Series,
+)
 from exporter.history.failover_report.moves import PACE_S
 from exporter.history.failover_report.records import Window, query_rows, tuples
 from exporter.history.tables import read, status
@@ -20,7 +27,7 @@ from exporter.history.tables.flows import stored
 from exporter.history.tables.logs import exact, literal, quoted
 from exporter.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.remote import checkpoints_of, remote_topic, routed, routers_named
+from exporter.state.remote import checkpoints_of, copied_topic, remote_topic, routers_named
 
 __all__ = ["Window", "known"]
 
@@ -52,6 +59,7 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
         )
     found = replace(records, read_until=read_until)
     copied = {at.where.topic for at in found.syncs} | {at.where.topic for at in found.commits}
+    found.checkpoints = list(_of_copies(flow, found.checkpoints, copied))
     remote = _remotes(
         flow,
         {*(at.topic for at in downstream), *(said.where.topic for said in found.checkpoints)},
@@ -60,7 +68,8 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
     if flow.routers and copied and not remote:
         raise HistoryError(
             f"{flow.source}->{flow.target}: a transform ({routers_named(flow)}) writes its copies "
-            "to topics with unknown names: the position after a failover is unknown"
+            "to topics with unknown names: the position after a failover is unknown. Name them: "
+            "flows[].copies"
         )
     source = {name: topic for topic, name in remote.items()}
     found.remote = remote
@@ -74,6 +83,16 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
     found.own = samples.positions(flow.downstream, source)
     found.not_ours = _claimed_twice(base, flow)
     return found
+
+
+def _of_copies(
+    flow: MirrorFlow, checkpoints: Iterable[CheckpointSaid], copied: Collection[str]
+) -> Iterator[CheckpointSaid]:
+    """Checkpoints by the topics that the copies are in; without those of which that is unknown."""
+    for said in checkpoints:
+        found = copied_topic(flow, said.where.topic, copied)
+        if found is not None:
+            yield replace(said, where=TopicPartition(found[1], said.where.partition))
 
 
 def _remotes(flow: MirrorFlow, names: Collection[str], copied: Collection[str]) -> dict[str, str]:
@@ -170,11 +189,7 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
         flow=flow,
         remote={},
         syncs=list(moves_records.syncs(base, syncs, window)),
-        checkpoints=[
-            replace(said, where=TopicPartition(copy, said.where.partition))
-            for said in moves_records.checkpoints(base, checkpoints, window)
-            if (copy := routed(flow, said.where.topic)) is not None
-        ],
+        checkpoints=list(moves_records.checkpoints(base, checkpoints, window)),
         commits=[] if home is None else list(moves_records.commits(base, flow, home, window)),
         restarts=moves_records.restarts(base, flow.connect_cluster, window),
     )

@@ -31,7 +31,7 @@ from exporter.history.tables.schemas import (
 )
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.failover import ASKED_MAX, GROUPS_MAX
-from exporter.state.remote import checkpoints_of, remote_topic, routed, source_topic
+from exporter.state.remote import checkpoints_of, copied_topic, remote_topic
 
 _Place = tuple[str, TopicPartition]  # on which Kafka cluster
 _Row = tuple[object, ...]
@@ -140,15 +140,12 @@ class Sampler:
             groups: dict[str, _Sides] = {}
             asked = 0
             for seen in self._checkpointed(topic.kafka, topic.topic):
-                name, copy = source_topic(flow, seen.topic, known), routed(flow, seen.topic)
+                copied = copied_topic(flow, seen.topic, known)
                 new = seen.group not in groups
-                if (
-                    name is None
-                    or copy is None
-                    or asked >= ASKED_MAX
-                    or (new and len(groups) >= GROUPS_MAX)
-                ):
+                full = asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX)
+                if copied is None or full:
                     continue
+                name, copy = copied
                 sides = groups.setdefault(
                     seen.group, _Sides(seen.group, {upstream: set(), downstream: set()})
                 )

@@ -15,6 +15,7 @@ from exporter.history.tables.schemas import GOLD_FLOWS
 from exporter.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 
 _ROUTERS = tuple[TopicRouter, ...]
+_COPIES = tuple[tuple[str, str], ...]
 
 
 def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
@@ -27,6 +28,7 @@ def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
             None if flow.offset_syncs is None else flow.offset_syncs.topic,
             *(flow.policy, flow.separator, flow.read_committed, flow.from_start),
             msgspec.json.encode(flow.routers).decode() if flow.routers else None,
+            msgspec.json.encode(flow.copies).decode() if flow.copies else None,
         )
         for flow in flows
     ]
@@ -38,9 +40,10 @@ def stored(base: Path) -> tuple[MirrorFlow, ...]:
     for row in read.all_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
-        written = row.pop("routers")
+        written, stated = row.pop("routers"), row.pop("copies")
         routers = () if written is None else msgspec.json.decode(written, type=_ROUTERS)
-        found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers))
+        copies = () if stated is None else msgspec.json.decode(stated, type=_COPIES)
+        found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers, copies=copies))
     return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
 
 

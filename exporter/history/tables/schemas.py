@@ -374,6 +374,7 @@ GOLD_FLOWS = Table(
         Column("read_committed", "BOOLEAN", required=True),
         Column("from_start", "BOOLEAN", required=True),
         Column("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
+        Column("copies", "STRING"),  # those that the configuration names, a JSON array of pairs
     ),
 )
 

@@ -8,6 +8,7 @@ from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
 from exporter.model.connectors import Connector
 from exporter.model.topology import (
     KafkaTopic,
+    MirrorFlow,
     OffsetsTopic,
     StatusTopic,
     TopicFacts,
@@ -248,3 +249,33 @@ def test_a_status_topic_that_nothing_leads_to_is_to_be_named(topology, expected)
     lines = list(diagnosis.status_topic("lab", topology))
     assert told(*lines) == expected
     assert all("connect[].status_topic" in (line.advice or "") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("copies", "there", "expected"),
+    [
+        ((), ("west.orders",), []),
+        ((("orders", "west.orders"),), ("west.orders",), []),
+        ((("orders", "west.orders"),), (), []),  # its topics are not known
+        (
+            (("orders", "west.orders"),),
+            ("other",),
+            ["orders: there is no topic west.orders on east"],
+        ),
+        (
+            (("*", "copy-{topic}"),),
+            ("west.orders",),
+            ["orders is copied to west.orders by its settings: copy-orders is not used"],
+        ),
+    ],
+)
+def test_names_of_copies_are_held_against_settings_and_topics(copies, there, expected):
+    flow = MirrorFlow(
+        *("lab", "mm2", "west", "east", "west", None),
+        downstream="east",
+        policy="DefaultReplicationPolicy",
+        copies=copies,
+    )
+    lines = list(diagnosis.copies(flow, {"orders"}, there))
+    assert [line.found for line in lines] == expected
+    assert {line.verdict for line in lines} <= {"warn"}

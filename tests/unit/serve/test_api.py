@@ -196,6 +196,7 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "upstream": "west",
         "offset_syncs": "west/mm2-offset-syncs.east.internal",
         "routers": [],
+        "copies": {},
         "lag_records": None,
         "syncs": [
             {

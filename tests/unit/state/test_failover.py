@@ -388,9 +388,13 @@ def test_a_checkpoints_topic_name_leads_back_to_the_upstream_topic(settings, rem
     assert [(at.topic, at.remote) for at in asked.partitions] == [("orders", remote)]
 
 
-def copied_by(*routers: TopicRouter) -> World:
-    """A world whose connector has these transforms; the group has read 2,700 of 3,000 records."""
-    world = readable(mirror(routers=routers))
+def copied_by(*routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -> World:
+    """A world whose connector has these transforms; the group has read 2,700 of 3,000 records.
+
+    copies    what the configuration calls the copies, if it names the flow
+    """
+    named = MirrorFlow("lab", "mm2", "west", "east", "west", None, downstream="east", copies=copies)
+    world = readable(mirror(routers=routers), flows=(named,) if copies else ())
     world.synced(0)
     world.synced(2999)
     checkpointed(world, checkpoint(1))
@@ -419,6 +423,13 @@ def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
 
 def test_where_a_router_cannot_be_followed_no_group_is_asked_for():
     assert copied_by(TopicRouter("TimestampRouter")).snapshot().groups_to_ask == ()
+
+
+def test_a_group_is_asked_for_where_the_configuration_says_that_the_copies_are():
+    router = TopicRouter("TimestampRouter")
+    (asked,) = copied_by(router, copies=(("*", "copy-{topic}"),)).snapshot().groups_to_ask
+    (row,) = asked.partitions
+    assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
 
 
 def test_groups_of_topics_that_are_copied_to_one_topic_are_not_asked_for():

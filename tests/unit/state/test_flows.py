@@ -99,3 +99,13 @@ def test_flows_are_told_in_order_those_that_are_named_among_those_that_are_found
     named = [replace(found[0], connector=name) for name in ("y", "a")]
     flows = named_over_found(named, found)
     assert [flow.connector for flow in flows] == ["a", "b", "y", "z"]
+
+
+def test_a_named_flow_without_offset_syncs_has_those_that_its_connector_names():
+    (found,) = mirror_flows("lab", "east", (mirror(),), ADDRESSES)
+    named = replace(found, offset_syncs=None, copies=(("*", "copy-{topic}"),))
+    (flow,) = named_over_found([named], [found])
+    assert (flow.offset_syncs, flow.copies) == (SYNCS, named.copies)
+    elsewhere = KafkaTopic("east", "syncs")
+    (flow,) = named_over_found([replace(named, offset_syncs=elsewhere)], [found])
+    assert flow.offset_syncs == elsewhere

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from exporter.model.topology import MirrorFlow, TopicRouter
-from exporter.state.remote import DEFAULT, IDENTITY, merged_topics, remote_topic, source_topic
+from exporter.state.remote import (
+    DEFAULT,
+    IDENTITY,
+    contradicted_copy,
+    copied_topic,
+    heartbeats_of,
+    merged_topics,
+    remote_topic,
+    source_topic,
+)
 from exporter.state.routers import through
 from tests.changed import replace
 
@@ -143,3 +152,62 @@ def test_an_empty_alias_and_separator_leave_names_as_they_are() -> None:
     flow = replace(FLOW, source="", separator="")
     assert remote_topic(flow, "orders") == "orders"
     assert source_topic(flow, "orders", ()) == "orders"
+
+
+# --- names that the configuration states ----------------------------------------------------------
+
+UNKNOWN = TopicRouter("TimestampRouter")
+
+
+COPIES = (("orders", "orders-eu"), ("*", "copy-{topic}"))
+
+
+def test_copies_of_an_unknown_router_are_called_what_the_configuration_says() -> None:
+    flow = replace(FLOW, routers=(UNKNOWN,), copies=COPIES)
+    assert remote_topic(flow, "orders") == "orders-eu"
+    assert remote_topic(flow, "lines") == "copy-lines"
+    # A checkpoint names the topic that MM2 created.
+    assert copied_topic(flow, "west.lines", ()) == ("lines", "copy-lines")
+    named = replace(flow, copies=COPIES[:1])
+    assert remote_topic(named, "lines") is None
+    assert copied_topic(named, "west.lines", ()) is None
+
+
+def test_copies_under_a_policy_of_ones_own_are_called_what_the_configuration_says() -> None:
+    flow = replace(FLOW, policy="com.example.ShortNames", copies=COPIES)
+    known = ("orders", "lines")
+    assert remote_topic(flow, "lines") == "copy-lines"
+    # A checkpoint names the topic that the copies are in.
+    assert copied_topic(flow, "copy-lines", known) == ("lines", "copy-lines")
+    assert copied_topic(flow, "orders-eu", known) == ("orders", "orders-eu")
+    assert copied_topic(flow, "copy-orders", known) is None
+    assert copied_topic(flow, "copy-gone", known) is None
+    assert copied_topic(replace(flow, copies=COPIES[:1]), "copy-lines", known) is None
+
+
+def test_a_stated_name_that_the_connector_contradicts_is_not_used_and_neither_is_the_other() -> (
+    None
+):
+    stated = (("orders", "orders-eu"), ("lines", "west.lines"))
+    flow = replace(FLOW, copies=stated)
+    assert remote_topic(flow, "orders") is None
+    assert copied_topic(flow, "west.orders", ()) is None
+    assert contradicted_copy(flow, "orders") == ("orders-eu", "west.orders")
+    assert remote_topic(flow, "lines") == "west.lines"
+    assert contradicted_copy(flow, "lines") is None
+    routed = replace(flow, routers=(regex(r"west\.(.*)", "$1-eu"),))
+    assert (remote_topic(routed, "orders"), contradicted_copy(routed, "orders")) == (
+        "orders-eu",
+        None,
+    )
+
+
+def test_topics_that_the_configuration_merges_are_told() -> None:
+    stated = (("orders-a", "orders"), ("orders-b", "orders"), ("*", "copy-{topic}"))
+    flow = replace(FLOW, routers=(UNKNOWN,), copies=stated)
+    assert merged_topics(flow, ("orders-a", "orders-b", "lines")) == {"orders-a", "orders-b"}
+
+
+def test_heartbeats_are_looked_for_under_the_stated_name() -> None:
+    flow = replace(FLOW, routers=(UNKNOWN,), downstream="east", copies=(("*", "copy-{topic}"),))
+    assert [at.topic for at in heartbeats_of(flow)] == ["heartbeats", "copy-heartbeats"]
