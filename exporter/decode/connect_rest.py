@@ -262,26 +262,32 @@ def _connector(name: str, entry: object) -> Connector:
 
 
 def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
-    """The states of a connector and its tasks. A task that is configured and has no status, or one
-    that cannot be read, is there without a state: Connect lists the statuses that it has. Where
-    nothing tells which task a status is of, none is known: the rest would look like all of them.
+    """The states of a connector and its tasks. Connect lists the statuses that it has: a task that
+    is configured and has none, or one that cannot be read, is there without a state, and a status
+    of a task that is not configured is left over from an earlier configuration, or from a deleted
+    connector of that name. Where nothing tells which task a status is of, none is known: the rest
+    would look like all of them.
     """
     state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
     found = [_task(task) for task in tasks]
     told = tuple(task for task in found if task is not None)
-    missing = sorted(_numbers(configured) - {task.number for task in told})
+    numbers = _numbers(configured)
+    known = {task.number for task in told}
+    missing = sorted(at for at in numbers if at is not None and at not in known)
     if len(found) - len(told) > len(missing):
         return UNKNOWN_STATE, ()
+    if isinstance(configured, list) and None not in numbers:
+        told = tuple(task for task in told if task.number in numbers)
     return state.lower(), told + tuple(Task(number, UNKNOWN_STATE) for number in missing)
 
 
-def _numbers(configured: object) -> set[int]:
-    """The numbers of the tasks that an entry's `info` lists, as far as they can be read."""
+def _numbers(configured: object) -> set[int | None]:
+    """The numbers of the tasks that an entry's `info` lists; None is one that cannot be read."""
     tasks = configured if isinstance(configured, list) else []
-    numbers = (at.get("task") for at in tasks if isinstance(at, dict))
-    return {number for number in numbers if isinstance(number, int)}
+    numbers = (at.get("task") if isinstance(at, dict) else None for at in tasks)
+    return {number if isinstance(number, int) else None for number in numbers}
 
 
 def _task(task: object) -> Task | None:

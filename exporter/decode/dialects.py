@@ -208,6 +208,12 @@ def is_vouched(dialect: str, class_name: str) -> bool:
     return own is not None and own.name == dialect
 
 
+def is_foreign(dialect: str, class_name: str) -> bool:
+    """Return whether the class is known, and never looks up a partition of this dialect."""
+    own = _BY_CLASS.get(class_name.strip())
+    return own is not None and own.name != dialect
+
+
 def dialect_of(partition: Fields | None) -> Dialect:
     """Return the dialect whose source partitions look like this: their shape, which is not yet what
     their offsets mean (`dialect_in`). None is a connector without any.

@@ -98,14 +98,19 @@ class _Lists:
 
 @dataclass(slots=True)
 class Lives:
-    """See the module. `of` holds the connectors that are listed."""
+    """See the module. `of` holds the connectors that are listed; of those in `unlisted` the newest
+    list may still tell of the life before: when that was answered. In `_met_after` are the
+    deletions that a list has come after.
+    """
 
     of: dict[Who, Life] = field(default_factory=dict)
+    unlisted: dict[Who, float] = field(default_factory=dict)
     _lists: dict[str, _Lists] = field(default_factory=dict)
     _positions: Positions = field(default_factory=dict)
     _read_before: dict[Who, Positions] = field(default_factory=dict)
     _followed: set[Who] = field(default_factory=set)
     _deleted: dict[Who, float] = field(default_factory=dict)  # ends that no life follows
+    _met_after: dict[Who, float] = field(default_factory=dict)
 
     def observe(
         self,
@@ -119,15 +124,25 @@ class Lives:
         `sources`: the source partitions of each connector whose offsets can be seen; `believed`:
         the Connect clusters of which whoever is not listed is not there; None: all of them.
         """
-        alive, again = self._told(snapshot)
+        alive, again, deleted = self._told(snapshot)
         for cluster, names in listed.items():
             certain = believed is None or cluster in believed
             gone = [who for who in self.of if who[0] == cluster and who[1] not in names]
             for who in gone if certain else ():
                 del self.of[who]
+                self.unlisted.pop(who, None)
+                self._met_after.pop(who, None)
                 self._read_before.pop(who, None)
             for name in names:
-                self._meet((cluster, name), again.get((cluster, name), 0.0))
+                who, listed_at = (cluster, name), read.listed_at.get(cluster, 0.0)
+                life = self.of.get(who)
+                self._meet(who, again.get(who, 0.0))
+                if life is None:
+                    self._met_after[who] = deleted.get(who, 0.0)
+                elif self.of[who] is not life and self._met_after.get(who) != deleted.get(who):
+                    self.unlisted[who] = listed_at
+                elif self.unlisted.get(who, listed_at) != listed_at:
+                    del self.unlisted[who]
             if certain and cluster in read.listed_at:
                 lived = {name for of, name in alive if of == cluster}
                 self._list(cluster, read.listed_at[cluster], names | lived)
@@ -162,9 +177,9 @@ class Lives:
             self.of[who] = Life(born=again_at)
             self._read_before.pop(who, None)
 
-    def _told(self, snapshot: Snapshot) -> tuple[set[Who], dict[Who, float]]:
-        """Return who lives by its status topic, and of those that were deleted before, while we
-        looked, when a task of each was first heard of again, by its worker's clock.
+    def _told(self, snapshot: Snapshot) -> tuple[set[Who], dict[Who, float], dict[Who, float]]:
+        """Return who lives by its status topic; of those that were deleted before, while we looked,
+        when a task of each was first heard of again, by its worker's clock; and all deletions.
 
         Of what was told before we looked, compaction may have left the newest alone. And whose
         status was taken back while Connect goes on listing it was not deleted.
@@ -197,11 +212,12 @@ class Lives:
             if who not in self._followed or who in listed
         }
         self._followed |= followed
-        return alive, {
+        again = {
             who: began[who]
             for who, ended in deleted.items()
             if who in alive and who in began and self._deleted.get(who) != ended
         }
+        return alive, again, deleted
 
     def remembered(self) -> tuple[Told, ...]:
         """Those whose earlier lives still matter."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from exporter.decode.dialects import begins_anew
+from exporter.decode.dialects import begins_anew, is_foreign
 from exporter.decode.jsontext import parse_flat_map
 from exporter.judge.evidence import text_of
 from exporter.judge.looks import Who
@@ -158,13 +158,19 @@ def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
 
 
 def remnant_offsets(seen: Seen) -> Iterator[Finding]:
-    """Rule 16: a connector was deleted and created again, and has offsets from before. Told until
-    they have moved or are gone.
+    """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
+    on from: one of another class does not look them up. Told until they have moved or are gone.
     """
     for who, life in seen.memory.lives.of.items():
-        if not life.left_over:
+        if not life.left_over or who in seen.memory.lives.unlisted:
             continue
-        now = {at.label: at.offset.text for at in seen.look.sources.get(who, ()) if at.offset}
+        listed = seen.look.connectors.get(who)
+        class_name = "" if listed is None else listed.class_name
+        now = {
+            at.label: at.offset.text
+            for at in seen.look.sources.get(who, ())
+            if at.offset and not is_foreign(at.dialect, class_name)
+        }
         kept = [
             EvidenceItem(label, text)
             for label, text in life.left_over.items()

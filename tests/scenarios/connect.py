@@ -30,6 +30,7 @@ class Site:
 
     without_status  connectors, and tasks as CONNECTOR-NUMBER, whose records in the status topic
                     are gone
+    leftovers       traces of failed tasks, by connector and number, that are configured no more
     skews           by how much clocks are ahead: of who writes `commits`, of who writes `syncs`
     """
 
@@ -39,6 +40,7 @@ class Site:
     offsets: str = "connect-offsets"
     generation: int = 1
     without_status: set[str] = field(default_factory=set)
+    leftovers: dict[str, dict[int, str]] = field(default_factory=dict)
     skews: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,16 @@ class Site:
         value = None if offset is None else json.dumps(offset, separators=(",", ":")).encode()
         at += self.skews.get("commits", 0.0)
         self.offsets_topic(connector).write(key, value, at)
+
+    def last_offset(self, connector: str, key: bytes) -> dict[str, Any] | None:
+        """Return what Connect finds under a key."""
+        for record in reversed(self.offsets_topic(connector).records):
+            if record.key() == key:
+                value = record.value()
+                assert value is None or isinstance(value, bytes)
+                found: dict[str, Any] | None = None if value is None else json.loads(value)
+                return found
+        return None
 
     def say(self, key: str, state: str | None, trace: str | None, at: float) -> None:
         """A record of the status topic; None: it is taken back."""
@@ -219,6 +231,9 @@ class Connector:
         ):
             self.restart(now)
 
+    def recall(self) -> None:
+        """Take for committed what stands in the offsets topic."""
+
     def started(self, now: float) -> None:
         """Its tasks begin where the committed offsets say."""
 
@@ -249,6 +264,10 @@ class Connector:
                     | ({"trace": task.trace} if task.trace else {})
                     for number, task in enumerate(self.tasks)
                     if f"{self.name}-{number}" not in self.site.without_status
+                ]
+                + [
+                    {"id": number, "state": "FAILED", "trace": trace, **worker}
+                    for number, trace in self.site.leftovers.get(self.name, {}).items()
                 ],
             },
         }
@@ -318,13 +337,11 @@ class Source(Connector):
 
     def stored(self) -> int | None:
         """Return what Connect finds under its key."""
-        for record in reversed(self.site.offsets_topic(self.name).records):
-            if record.key() == self.key:
-                value = record.value()
-                assert value is None or isinstance(value, bytes)
-                found = None if value is None else json.loads(value).get(self.counts)
-                return None if found is None else int(found)
-        return None
+        found = (self.site.last_offset(self.name, self.key) or {}).get(self.counts)
+        return None if found is None else int(found)
+
+    def recall(self) -> None:
+        self.at = self.committed = self.stored()
 
     @property
     def offset(self) -> dict[str, Any] | None:

@@ -16,9 +16,9 @@ from exporter.errors import ServerError
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal
 from tests.scenarios.connect import Connector, Site, Source
-from tests.scenarios.mirrors import Mirror
+from tests.scenarios.mirrors import Checkpoints, Mirror
 from tests.scenarios.proxy import FAULTS
-from tests.scenarios.script import ScriptError, only, rate, seconds, several
+from tests.scenarios.script import BEGINNING, ScriptError, only, rate, seconds, several, trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,14 @@ class HostileVerbs:
             for number, task in enumerate(at.tasks):
                 at.site.say(f"task-{at.name}-{number}", task.state, task.trace, self.now)
 
+    def do_leave_status(self, told: Any) -> None:
+        """Have the status topic tell of a failed task that is not configured any more."""
+        given = only("leave_status", told, "connector", "task", "failure")
+        for at in self._named(given["connector"]):
+            trace = trace_of(given["failure"])
+            at.site.leftovers.setdefault(at.name, {})[given["task"]] = trace
+            at.site.say(f"task-{at.name}-{given['task']}", "FAILED", trace, self.now)
+
     # --- connectors ------------------------------------------------------------------------------
 
     def do_start_jvm(self, told: Any) -> None:
@@ -114,6 +122,30 @@ class HostileVerbs:
             offset = given.get("offset")
             place = TopicPartition(topic, int(number))
             at.refused = None if offset is None else (place, offset)
+
+    def do_stop_checkpoints(self, told: Any) -> None:
+        """Have a checkpoint connector leave out these groups from now on; `[]`: none."""
+        for name, groups in told.items():
+            for at in self._named(name):
+                assert isinstance(at, Checkpoints)
+                at.left_out = frozenset(several(groups))
+
+    def do_restore_offsets(self, told: Any) -> None:
+        """Make a cluster's offsets topic anew from what stood there then, as from a snapshot, and
+        restart its connectors on it.
+        """
+        given = only("restore_offsets", told, "cluster", "as_of")
+        site = self.sites[given["cluster"]]
+        topic = site.east.internal[site.offsets]
+        until_ms = (BEGINNING + seconds(given["as_of"])) * 1000
+        records = [at for at in topic.records if at.timestamp()[1] <= until_ms]
+        topic.wipe()
+        for record in records:
+            key, value = record.key(), record.value()
+            topic.write(key, value, record.timestamp()[1] / 1000)  # type: ignore[arg-type]
+        for at in site.connectors.values():
+            at.recall()
+            at.restart(self.now)
 
     def do_stranger(self, told: Any) -> None:
         """Start a MirrorMaker on a Connect cluster that nobody watches, at the ends of the logs."""

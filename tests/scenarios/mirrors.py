@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
+from exporter.decode.javamap import connect_key
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector
@@ -74,6 +75,15 @@ class Mirror(Connector):
 
     def key(self, at: TopicPartition) -> dict[str, Any]:
         return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
+
+    def recall(self) -> None:
+        self.committed = {}
+        for at in self.partitions():
+            key = connect_key(self.name, self.key(at))
+            assert key is not None
+            found = (self.site.last_offset(self.name, key) or {}).get("offset")
+            if found is not None:
+                self.committed[at] = found
 
     def started(self, now: float) -> None:
         self.fetch = {at: offset + 1 for at, offset in self.committed.items()}
@@ -183,6 +193,7 @@ class Checkpoints(Connector):
 
     of: Mirror | None = None
     groups: list[str] = field(default_factory=list)
+    left_out: frozenset[str] = frozenset()
 
     @property
     def mirror(self) -> Mirror:
@@ -209,6 +220,8 @@ class Checkpoints(Connector):
         if not self.works or self.hung:
             return
         for group in self.groups:
+            if group in self.left_out:
+                continue
             for at, offset in mirror.upstream.groups.get(group, {}).items():
                 if at not in mirror.synced:
                     continue

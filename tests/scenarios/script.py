@@ -15,6 +15,13 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*([smhd])")
 
+TRACE = """\
+org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSourceTask due to exception
+\tat org.apache.kafka.connect.runtime.WorkerTask.doRun(WorkerTask.java:1)
+Caused by: {failure}: it did not work
+\tat {place}(Place.java:1)
+"""
+
 
 class ScriptError(Exception):
     """A file of a story says something that means nothing; the message says where."""
@@ -96,3 +103,9 @@ def active_of(where: str, told: Any) -> Callable[[float], bool]:
         return since >= 0 and since % every_s < for_s
 
     return active
+
+
+def trace_of(text: str) -> str:
+    """`org.example.SomeException in org.example.Task.poll` as a worker would print it."""
+    failure, _, place = text.partition(" in ")
+    return TRACE.format(failure=failure, place=place or "org.example.Task.poll")

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 
-from exporter.decode.javamap import connect_key
 from exporter.errors import Unreachable
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
@@ -26,22 +25,10 @@ from tests.scenarios.script import (
     rate,
     seconds,
     several,
+    trace_of,
 )
 
-TRACE = """\
-org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSourceTask due to exception
-\tat org.apache.kafka.connect.runtime.WorkerTask.doRun(WorkerTask.java:1)
-Caused by: {failure}: it did not work
-\tat {place}(Place.java:1)
-"""
-
 WORDS = ("about", "lasts", "tick", "clusters", "topics", "connectors", "groups", "happens")
-
-
-def trace_of(text: str) -> str:
-    """`org.example.SomeException in org.example.Task.poll` as a worker would print it."""
-    failure, _, place = text.partition(" in ")
-    return TRACE.format(failure=failure, place=place or "org.example.Task.poll")
 
 
 class World(HostileVerbs):
@@ -247,15 +234,8 @@ class World(HostileVerbs):
             self.connector(name, more)
             made = self._named(name)[0]
             # It finds what an earlier one of its name has left, and begins there.
-            if isinstance(made, Source):
-                made.at = made.committed = self._left(made)
-            elif isinstance(made, Mirror):
-                made.committed = {
-                    at: offset
-                    for at in made.partitions()
-                    if (offset := self._last(made, made.key(at), "offset")) is not None
-                }
-                made.started(self.now)
+            made.recall()
+            made.started(self.now)
 
     def do_hang(self, names: Any) -> None:
         for at in self._named(names):
@@ -355,7 +335,7 @@ class World(HostileVerbs):
         at.flush(self.now)
         at.own_topic = given["topic"]
         if isinstance(at, Source):
-            at.at = at.committed = self._left(at)
+            at.at = at.committed = at.stored()
         at.restart(self.now)
 
     def do_copy_offsets(self, told: Any) -> None:
@@ -471,17 +451,6 @@ class World(HostileVerbs):
     def _data(self, name: str) -> Topic:
         kafka, _, topic = name.partition("/")
         return self.kafkas[kafka].data[topic]
-
-    def _left(self, source: Source) -> int | None:
-        return source.stored()
-
-    def _last(self, of: Connector, partition: dict[str, Any], field: str) -> int | None:
-        key = connect_key(of.name, partition)
-        for record in reversed(of.site.offsets_topic(of.name).records):
-            if record.key() == key:
-                value = record.value()
-                return None if value is None else json.loads(value).get(field)
-        return None
 
     def _forget(self, source: Source) -> None:
         source.committed = None

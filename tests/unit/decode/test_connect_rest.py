@@ -44,6 +44,7 @@ COPY = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
 
 def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> Connector:
     """One connector with this configuration, as decoded."""
+    configured = [{"connector": name, "task": task.get("id")} for task in status.get("tasks", [])]
     body = {
         name: {
             "status": {
@@ -53,7 +54,7 @@ def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> 
                 "type": kind,
                 **status,
             },
-            "info": {"name": name, "config": config, "tasks": [], "type": kind},
+            "info": {"name": name, "config": config, "tasks": configured, "type": kind},
         }
     }
     found = decode_connectors(json.dumps(body).encode())
@@ -295,6 +296,24 @@ def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
         "running",
         (Task(1, "running"), Task(0, UNKNOWN_STATE)),
     )
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ([{"connector": "c", "task": 0}], (Task(0, "running"),)),
+        ([], ()),
+        # What cannot be read does not say that a task is not there.
+        ([{"connector": "c", "task": 0}, {"task": "1"}], (Task(0, "running"), Task(1, "failed"))),
+        (None, (Task(0, "running"), Task(1, "failed"))),
+    ],
+)
+def test_a_status_of_a_task_that_is_not_configured_is_left_over(configured, expected):
+    tasks = [{"id": 0, "state": "RUNNING"}, {"id": 1, "state": "FAILED"}]
+    status = {"connector": {"state": "RUNNING"}, "tasks": tasks}
+    entry = {"status": status, "info": {"config": {}, "tasks": configured}}
+    (found,) = decode_connectors(json.dumps({"c": entry}).encode())
+    assert found.tasks == expected
 
 
 def test_a_worker_older_than_4_1_gives_no_version():

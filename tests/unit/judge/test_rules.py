@@ -285,7 +285,20 @@ def a_connector_is_made_again_between_two_polls() -> Play:
     assert play.names() == []  # no task of it has begun
     play.told(task("running"))
     play.look()
+    assert play.names() == []  # the newest list may be of the connector that was deleted
+    play.world.now += 1
+    play.world.listed(source("files"))
+    play.look()
     return play
+
+
+def test_offsets_that_the_class_of_a_new_connector_never_looks_up_are_not_gone_on_from():
+    play = a_connector_is_made_again_between_two_polls()
+    assert play.names() == [Name.REMNANT_OFFSETS]
+    play.world.now += 1
+    play.world.listed(source("files", class_name="io.confluent.connect.jdbc.JdbcSourceConnector"))
+    play.look()
+    assert play.names() == []
 
 
 def offsets_are_left_behind() -> Play:
