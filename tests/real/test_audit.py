@@ -273,3 +273,64 @@ def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(
     assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("lost", False)}
     assert all("(Filter)" in found["explained"] for found in one["findings"])
     assert accepted["unexplained"] == 0
+
+
+def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(bed: Bed) -> None:
+    """The second one sees the name that the first one gives, and is kept from other topics."""
+    chain = {
+        "header.converter": AS_THEY_ARE,
+        "predicates": "others",
+        "predicates.others.type": f"{TRANSFORMS}.predicates.TopicNameMatches",
+        "predicates.others.pattern": r"routed-w\..*",
+        "transforms": "copy,tidy",
+        "transforms.copy.type": f"{TRANSFORMS}.RegexRouter",
+        "transforms.copy.regex": r"routed-w\.(.*)",
+        "transforms.copy.replacement": "copy-$1",
+        "transforms.tidy.type": f"{TRANSFORMS}.RegexRouter",
+        "transforms.tidy.regex": "copy-(.*)-topic",
+        "transforms.tidy.replacement": "copy-of-$1",
+        "transforms.tidy.predicate": "others",
+        "transforms.tidy.negate": "true",
+    }
+    bed.lab.create_topic("east", "copy-of-routed", 1)
+    with specimens.mirror(bed.lab, "routed", chain, partitions=1) as at:
+        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
+        copied(bed.lab, at, {at.topic: 50})
+        (one,) = Bed(bed.lab, bed.toolbox, at).audit(status=0)["partitions"]
+    assert one["downstream_topic"] == "copy-of-routed"
+    assert (one["upstream_records"], one["downstream_records"]) == (50, 50)
+    assert one["findings"] == []
+
+
+def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_named(
+    bed: Bed, tmp_path: Path
+) -> None:
+    dated = {
+        "header.converter": AS_THEY_ARE,
+        "transforms": "date",
+        "transforms.date.type": f"{TRANSFORMS}.TimestampRouter",
+        "transforms.date.topic.format": "dated-${topic}",
+    }
+    bed.lab.create_topic("east", "dated-dated-w.dated-topic", 1)
+    toolbox = Toolbox(bed.lab, directory=tmp_path)
+    flow = {
+        "source": "dated-w",
+        "target": "dated-e",
+        "upstream": "west",
+        "downstream": "east",
+        "connect": toolbox.connect,
+        "connector": "dated",
+        "copies": {"*": "dated-dated-w.{topic}"},
+    }
+    named = toolbox.config.read_text() + f"flows: {json.dumps([flow])}\n"
+    toolbox.config.write_text(named)
+    with specimens.mirror(bed.lab, "dated", dated, partitions=1) as at:
+        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
+        copied(bed.lab, at, {at.topic: 50})
+        refused = bed.toolbox.own("history", "audit", "--flow", at.name, status=7)
+        (one,) = Bed(bed.lab, toolbox, at).audit(status=0)["partitions"]
+    assert "(TimestampRouter)" in refused.said
+    assert "flows[].copies" in refused.said
+    assert one["downstream_topic"] == "dated-dated-w.dated-topic"
+    assert (one["upstream_records"], one["downstream_records"]) == (50, 50)
+    assert one["findings"] == []
