@@ -97,6 +97,7 @@ def at_desk(access: Access, world: World | None = None) -> Iterator[At]:
         SystemClock(),
         mode=Mode(remedy.mode),
         second_person=remedy.second_person,
+        cool_down_s=remedy.cool_down_s,
     )
     with closing(office):
         yield At(office, person(), access.options, office)

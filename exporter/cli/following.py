@@ -65,9 +65,13 @@ def _lines(told: PlanTold) -> list[str]:
         if at.standing not in _SILENT
     ]
     if told.row.state is PlanState.APPROVED:
+        since = "the approval"
+        if told.row.not_before is not None:
+            since = output.moment(told.row.not_before)
+            found.append(f"it begins after {since}, when the cool-down of the last plan is over")
         found += [
             f"not begun yet: {at.guard}: {at.said}; it begins by itself if this passes within "
-            f"{format_duration(APPROVED_TTL_S)} of the approval, which expires then"
+            f"{format_duration(APPROVED_TTL_S)} of {since}; the approval expires then"
             for at in told.guards
             if at.answer != "pass" and at.guard not in AUTOMATIC
         ]

@@ -32,6 +32,7 @@ def document(row: PlanRow, stands: str) -> dict[str, Any]:
         "said": row.said,
         "cause": row.cause,
         "expires_at": row.expires_at,
+        "not_before": row.not_before,
     }
 
 
@@ -51,6 +52,8 @@ def print_plan(
     ]
     if row.expires_at is not None:
         facts.append(("expires", output.moment(row.expires_at)))
+    if row.not_before is not None:
+        facts.append(("begins", f"after {output.moment(row.not_before)} (remedy.cool_down_s)"))
     if plan.remedy is not None:
         facts += [(what, how_much) for what, how_much in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
@@ -159,15 +162,21 @@ def to_do(row: PlanRow, options: str) -> str:
     """What can be done about a plan that has not begun, or is at work."""
     on = f" {options}" if options else ""
     reject = f'`{COMMAND} plan reject {row.plan_id} --because "..."{on}`'
+    begins = (
+        ""
+        if row.not_before is None
+        else f" after {output.moment(row.not_before)}, when the cool-down of the last plan is over,"
+    )
     match row.state:
         case PlanState.PROPOSED:
             return (
                 f"It waits until {output.moment(row.expires_at)} to be approved: "
                 f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
+                f"{begins and f' If it is approved, it begins{begins[:-1]}.'}"
             )
         case PlanState.APPROVED:
             return (
-                "The daemon begins with it as soon as its guards let it; until then "
+                f"The daemon begins with it{begins} as soon as its guards let it; until then "
                 f"{reject} takes it back."
             )
         case PlanState.RUNNING:

@@ -64,6 +64,7 @@ class ControlDesk:
             self._clock,
             mode=Mode(config.remedy.mode),
             second_person=config.remedy.second_person,
+            cool_down_s=config.remedy.cool_down_s,
             publish=None if config.remedy.journal is None else self._publish,
         )
         server = ControlServer(

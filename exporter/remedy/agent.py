@@ -360,7 +360,8 @@ class Agent:
             grounds = self._conductor.grounds()
             admitted, whose = None, (plan.subject.place, plan.subject.connector)
             with self._contained(whose, _action(plan)):
-                admitted = self._planner.admit(plan, self._incident(plan), approval_of(dossier))
+                approval = approval_of(dossier, self._not_before(plan))
+                admitted = self._planner.admit(plan, self._incident(plan), approval)
             if admitted is None:
                 continue
             self._trip(admitted.tripped)
@@ -385,10 +386,13 @@ class Agent:
                 plan.remedy.incident, whose, plan.remedy.action, told(tuple(blocking))
             )
         passing = all(at.guard in _PASSING or at.answer is Answer.UNKNOWN for at in blocking)
-        if not passing or now - dossier.at >= ADMIT_S:
+        if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMIT_S:
             said = "; ".join(f"{at.guard}: {at.said}" for at in blocking)
             self._void(plan_id, void=True, said=said)
         self._ledger.read_on()
+
+    def _not_before(self, plan: Plan) -> float:
+        return self.fleet.not_before(plan, self._policy.cool_down_s)
 
     def _incident(self, plan: Plan) -> Incident | None:
         if plan.remedy is None:

@@ -139,7 +139,7 @@ class Conductor:
         """From its first step to its last, or as far as it goes. It is not begun where its guards
         would have to be asked once more.
         """
-        approval = approval_of(dossier)
+        approval = approval_of(dossier)  # when it began is settled: no cool-down counts any more
 
         def against() -> str | None:
             self._ledger.read_on()
@@ -206,8 +206,13 @@ class Conductor:
         self.counts.actions[key] = self.counts.actions.get(key, 0) + 1
 
 
-def approval_of(dossier: Dossier) -> Approval | None:
+def approval_of(dossier: Dossier, not_before: float = 0.0) -> Approval | None:
     """The person who approved it; None where configuration did, or nobody has."""
     if dossier.approved_by is None or dossier.approved_by == POLICY:
         return None
-    return Approval(by=dossier.approved_by, at=dossier.at, plan_sha256=dossier.plan.sha256)
+    return Approval(
+        by=dossier.approved_by,
+        at=dossier.at,
+        plan_sha256=dossier.plan.sha256,
+        not_before=not_before,
+    )

@@ -83,6 +83,7 @@ class Office:
     folder      the state directory
     mode        as configured: what a person sets is never above it
     second_person  who asked for a plan does not approve it
+    cool_down_s  how long a proposed skip waits after the connector's last plan
     publish     of a journal that replicas share
     """
 
@@ -94,6 +95,7 @@ class Office:
         *,
         mode: Mode,
         second_person: bool = True,
+        cool_down_s: float = 0.0,
         proposal_s: float = PROPOSAL_S,
         publish: Publish | None = None,
     ) -> None:
@@ -103,6 +105,7 @@ class Office:
         self._clock = clock
         self._mode = mode
         self._second_person = second_person
+        self._cool_down_s = cool_down_s
         self._proposal_s = proposal_s
         self._hints: dict[tuple[str, str, bool], None] = {}
         self._mine = threading.local()  # SQLite's connections stay in the thread that made them
@@ -144,7 +147,9 @@ class Office:
         """See Desk."""
         now = self._clock.now()
         ledger = self._read()
-        rows = (telling.row(found, now) for found in ledger.newest())
+        rows = (
+            telling.row(found, now, self._not_before(ledger, found)) for found in ledger.newest()
+        )
         return tuple(row for row in rows if state in {None, row.state})
 
     def plan(self, plan_id: str) -> PlanTold | None:
@@ -159,8 +164,12 @@ class Office:
                 ledger.journal.records(plan_id),
                 self._clock.now(),
                 ledger.refused(found.plan),
+                not_before=self._not_before(ledger, found),
             )
         )
+
+    def _not_before(self, ledger: Ledger, found: Dossier) -> float:
+        return ledger.fleet.not_before(found.plan, self._cool_down_s)
 
     def _shown(self, told: PlanTold) -> PlanTold:
         return msgspec.structs.replace(told, second_person=self._second_person)
@@ -218,7 +227,8 @@ class Office:
         return Proposed(row=telling.row(found, self._clock.now()), new=False)
 
     def _row(self, plan_id: str) -> PlanRow:
-        return telling.row(self._dossier(plan_id), self._clock.now())
+        found = self._dossier(plan_id)
+        return telling.row(found, self._clock.now(), self._not_before(self._read(), found))
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str

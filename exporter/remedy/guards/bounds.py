@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from exporter.judge.words import moment
+from exporter.remedy.guards.ourselves import APPROVED_TTL_S, PROPOSED_TTL_S
 from exporter.remedy.model.fleet import Breaker, Skip, Whose
 from exporter.remedy.model.policy import (
     FLEET,
@@ -17,7 +19,7 @@ from exporter.remedy.model.policy import (
     scope_of,
     storm_after,
 )
-from exporter.remedy.model.replies import Reply, denies, held, passes, unknown
+from exporter.remedy.model.replies import Reply, Stage, denies, held, passes, unknown
 
 PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
 RECORDS: Final = 1  # a plan that skips two has to be right twice
@@ -59,13 +61,20 @@ def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[
     return held(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
 
 
-def cool_down(*, policy: Policy, now: float, remedied_at: tuple[float, ...]) -> Reply:
-    """Nothing is done with a connector for a while after a plan for it has ended."""
+def cool_down(*, policy: Policy, stage: Stage, now: float, remedied_at: tuple[float, ...]) -> Reply:
+    """Nothing is done with a connector for a while after a plan for it has ended; the next plan is
+    proposed once it can begin within its hour.
+    """
     if not remedied_at:
         return passes("no plan has ended here")
-    since_s = now - max(remedied_at)
-    said = f"the last plan ended {since_s:.0f} s ago; {policy.cool_down_s:.0f} s are required"
-    return held(said, if_=since_s >= policy.cool_down_s)
+    ended_at = max(remedied_at)
+    over_at = ended_at + policy.cool_down_s
+    said = (
+        f"the last plan ended {now - ended_at:.0f} s ago; {policy.cool_down_s:.0f} s are required, "
+        f"until {moment(over_at)}"
+    )
+    ahead_s = PROPOSED_TTL_S - APPROVED_TTL_S if stage is Stage.PLAN else 0.0
+    return held(said, if_=now + ahead_s >= over_at)
 
 
 def budget_connector(

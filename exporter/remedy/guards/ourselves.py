@@ -64,15 +64,19 @@ def maintenance(*, policy: Policy, now: float) -> Reply:
 
 
 def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Reply:
-    """A plan begins within an hour after it was made, and ten minutes after its approval."""
+    """A plan begins within an hour after it was made, and ten minutes after its approval, or after
+    the cool-down that it waited for.
+    """
     age_s = now - created_at
     if not -CLOCK_SKEW_S <= age_s <= PROPOSED_TTL_S:
         return denies(f"made {age_s:.0f} s ago; {PROPOSED_TTL_S:.0f} s are allowed")
     if approval is None:
         return passes(f"made {age_s:.0f} s ago")
     since_s = now - approval.at
-    said = f"approved {since_s:.0f} s ago; {APPROVED_TTL_S:.0f} s are allowed"
-    return held(said, if_=-CLOCK_SKEW_S <= since_s <= APPROVED_TTL_S)
+    could_s = now - max(approval.at, approval.not_before)
+    waited = f", and could begin {could_s:.0f} s ago" if 0.0 <= could_s < since_s else ""
+    said = f"approved {since_s:.0f} s ago{waited}; {APPROVED_TTL_S:.0f} s are allowed"
+    return held(said, if_=since_s >= -CLOCK_SKEW_S and could_s <= APPROVED_TTL_S)
 
 
 def approver(*, policy: Policy, approval: Approval | None, created_by: str) -> Reply:

@@ -134,7 +134,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     _guard(17, evidence.alone, (_P, _S), (_SKIP,), _DETECTED, f"fewer than {evidence.ALIKE}"),
     _guard(18, bounds.storm, _ALWAYS, _OURS, default="more than 3 and 10 %, or 3 and half; 900 s"),
     _guard(19, bounds.blast, (_S,), _ANY, default="{p.per_connect} per Connect, {p.total} in all"),
-    _guard(20, bounds.cool_down, (_S,), (_SKIP,), _DETECTED, "{p.cool_down_s:.0f} s"),
+    _guard(20, bounds.cool_down, (_P, _S), (_SKIP,), _DETECTED, "{p.cool_down_s:.0f} s"),
     _guard(
         21,
         bounds.budget_connector,

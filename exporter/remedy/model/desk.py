@@ -113,7 +113,8 @@ class PlanRow(_Noun, frozen=True):
     """A plan in a list.
 
     verb        what it does, in words
-    expires_at  when it lapses unless somebody approves it
+    expires_at  when it expires unless an operator approves it
+    not_before  when the cool-down is over that it waits for, approved or not; None if for none
     cause       why it did not go on, of one that is parked or over; see records.Cause
     """
 
@@ -128,6 +129,7 @@ class PlanRow(_Noun, frozen=True):
     said: str
     verb: str = ""
     expires_at: float | None = None
+    not_before: float | None = None
     cause: str | None = None
 
 

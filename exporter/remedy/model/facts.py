@@ -236,11 +236,15 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """That a person wants the plan of this hash."""
+    """That a person wants the plan of this hash.
+
+    not_before  when the cool-down is over that the plan waits for; 0 if it waits for none
+    """
 
     by: str
     at: float
     plan_sha256: str
+    not_before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

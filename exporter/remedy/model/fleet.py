@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.remedy.model.plan import Action, Alter, Copy, Plan, RecordAt, Restart, State, ToState
+from exporter.remedy.model.proposals import DETECTOR
 from exporter.remedy.model.records import (
     AnyRecord,
     Approved,
@@ -132,6 +133,16 @@ class Fleet:
             for plan_id, life in self._lives.items()
             if life.approved_by is not None and not life.begun
         }
+
+    def not_before(self, plan: Plan, cool_down_s: float) -> float:
+        """Return when the cool-down after the connector's last plan is over, in Unix seconds; 0 of
+        a plan that no cool-down holds back: a restart, a stop, or an operator's own.
+        """
+        held = plan.created_by == DETECTOR and plan.remedy is not None
+        ended_at = self.ended_at.get(_whose(plan))
+        if ended_at is None or not held or plan.remedy.action is not Action.SKIP_ONE:
+            return 0.0
+        return ended_at + cool_down_s
 
     def stopped_by_us(self) -> dict[Whose, float]:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person

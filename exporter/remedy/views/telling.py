@@ -44,9 +44,10 @@ def decided_by(found: Dossier) -> str | None:
     return found.rejected_by or found.approved_by
 
 
-def row(found: Dossier, now: float) -> PlanRow:
-    """One plan in a list."""
+def row(found: Dossier, now: float, not_before: float = 0.0) -> PlanRow:
+    """One plan in a list. not_before: when its cool-down is over; see Fleet.not_before."""
     plan = found.plan
+    waits = found.stands in {Stands.PROPOSED, Stands.APPROVED} and not_before > now
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
@@ -60,6 +61,7 @@ def row(found: Dossier, now: float) -> PlanRow:
         verb=plan.verb,
         cause=_cause(found),
         expires_at=found.expires_at if found.stands is Stands.PROPOSED else None,
+        not_before=not_before if waits else None,
     )
 
 
@@ -76,7 +78,12 @@ def _cause(found: Dossier) -> str | None:
 
 
 def told(
-    found: Dossier, records: tuple[AnyRecord, ...], now: float, refused: Refused | None = None
+    found: Dossier,
+    records: tuple[AnyRecord, ...],
+    now: float,
+    refused: Refused | None = None,
+    *,
+    not_before: float = 0.0,
 ) -> PlanTold:
     """Everything about one plan; `records` are all of its own, `refused` is why nothing was done
     about its incident when that was last looked at.
@@ -85,7 +92,7 @@ def told(
     if refused is not None and found.stands is Stands.APPROVED and refused.at > found.at:
         answers = refused.answers
     return PlanTold(
-        row=row(found, now),
+        row=row(found, now, not_before),
         plan=found.plan,
         steps=steps(found.plan, records),
         guards=tuple(guard(at) for at in answers),

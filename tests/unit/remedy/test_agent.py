@@ -86,6 +86,47 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     agency.ledger.journal.verify()
 
 
+def after_a_restart(agency: Agency) -> None:
+    """A restart is approved and carried out, and the record spoils the sink again."""
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(30)
+    assert only(agency, Stands.ENDED).plan.remedy.action is Action.RESTART_FAILED
+
+
+def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, cool_down_s=900.0))
+    after_a_restart(agency)
+    ended_at = only(agency, Stands.ENDED).at
+    proposed = only(agency, Stands.PROPOSED)
+    assert proposed.plan.remedy.action is Action.SKIP_ONE
+    assert agency.agent.fleet.not_before(proposed.plan, 900.0) == ended_at + 900.0
+    agency.approve(proposed.plan.plan_id)
+    agency.wait(ended_at + 890.0 - agency.connect.line.now())  # longer than an approval lives
+    agency.go_on(3)
+    assert only(agency, Stands.APPROVED).plan == proposed.plan
+    agency.wait(10.0)
+    agency.go_on(3)
+    assert {at.plan.remedy.action for at in agency.dossiers(Stands.ENDED)} == {
+        Action.RESTART_FAILED,
+        Action.SKIP_ONE,
+    }
+    assert agency.dossiers(Stands.APPROVED) == []
+
+
+def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, cool_down_s=7200.0))
+    after_a_restart(agency)
+    ended_at = only(agency, Stands.ENDED).at
+    assert agency.dossiers(Stands.PROPOSED) == []
+    (answer,) = [at for each in agency.refused() for at in each.answers if at.guard == "cool_down"]
+    assert "7200 s are required, until 20" in answer.said
+    agency.wait(ended_at + 7200.0 - 2990.0 - agency.connect.line.now())
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+
+
 def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_the_wait(agency):
     failing(agency)
     agency.go_on(3)

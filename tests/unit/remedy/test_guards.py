@@ -121,6 +121,7 @@ ROWS = (
     Row("blast", ADMIT, {"in_remedy": frozenset({ME})}, RESTORE),
     Row("blast", ADMIT, {"in_remedy": frozenset({("a", "x"), ("b", "x"), ("c", "x")})}),
     Row("cool_down", ADMIT, {"remedied_at": (NOW - 9_000, NOW - 899)}),
+    Row("cool_down", PLAN, {"remedied_at": (NOW + 2_101,)}),
     Row("budget_connector", ADMIT, {"skips": tuple(skip_at(NOW - at) for at in (10, 20, 30))}),
     Row(
         "budget_fleet",
@@ -579,6 +580,19 @@ def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_littl
     assert young(NOW, replace(APPROVED, at=NOW + ahead))
     assert not young(NOW, replace(APPROVED, at=NOW + ahead + 1))
     assert young(NOW, replace(APPROVED, at=NOW - guards_ourselves.APPROVED_TTL_S))
+
+
+def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
+    waited = replace(APPROVED, at=NOW - 900.0)
+    for not_before, answer in (
+        (0.0, Answer.DENY),
+        (NOW - 601.0, Answer.DENY),
+        (NOW - 600.0, Answer.PASS),
+        (NOW + 60.0, Answer.PASS),  # the cool-down itself holds it back
+    ):
+        approval = replace(waited, not_before=not_before)
+        reply = guards_ourselves.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)
+        assert reply.answer is answer, not_before
 
 
 def test_what_was_read_by_a_clock_that_is_a_second_ahead_was_read_now():
