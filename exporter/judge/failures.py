@@ -117,10 +117,13 @@ class Diary:
 
 
 class Failures:
-    """See the module. `of` is by whose it is."""
+    """See the module. `of` is by whose it is. `urgent` until a change of a polled state is
+    remembered: no topic has it for the next process to read.
+    """
 
     def __init__(self) -> None:
         self.of: dict[Whose, Diary] = {}
+        self.urgent = False
         self._seen: tuple[object, object] = (None, None)
         self._followed: frozenset[Whose] = frozenset()  # whose history the last snapshot had
         self._observed_at = 0.0
@@ -182,8 +185,11 @@ class Failures:
         for whose, state, failure in _polled(snapshot):
             # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
             if whose not in told and (state == "failed" or whose in self.of):
+                diary = self.of.setdefault(whose, Diary())
+                before = (diary.state, diary.failure)
                 change = StateChange(snapshot.at, state, failure)
                 self._take_in(whose, change, positions, snapshot.at, snapshot.at)
+                self.urgent |= (diary.state, diary.failure) != before
 
     def _moment(self, whose: Whose, change: StateChange, now: float) -> float:
         """Return when a change was, by our clock: since its history was read the last time. Where
@@ -285,6 +291,7 @@ class Failures:
 
     def remembered(self) -> tuple[Told, ...]:
         """Those in which something is written, the newest if there are many."""
+        self.urgent = False
         found = [
             Told(
                 whose=whose,

@@ -71,6 +71,11 @@ class Memory:
                 if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):
                     self.synced.add((*who, view.topic, view.partition))
 
+    @property
+    def urgent(self) -> bool:
+        """Would a restart now forget what nothing tells again?"""
+        return self.failures.urgent
+
     def settle(self, blind: Callable[[Key], bool]) -> None:
         """The rules have asked."""
         self.held.settle(blind)

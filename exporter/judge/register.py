@@ -69,8 +69,8 @@ class Register:
 
     @property
     def urgent(self) -> bool:
-        """Would a restart now forget something that was found or mended?"""
-        return self._changed
+        """Would a restart now forget something that was found or mended, or a failure counted?"""
+        return self._changed or self._memory.urgent
 
     def found(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Everything that is wrong in a judged snapshot, the worst first."""

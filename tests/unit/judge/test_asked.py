@@ -185,6 +185,13 @@ def test_what_is_new_is_urgent_until_it_is_remembered(asked):
     asked.look(connectors=(STOPPED,))
     asked.look()
     assert asked.register.urgent
+    asked.register.remembered()
+    asked.look(connectors=(ILL,))
+    asked.register.remembered()
+    for again in (replace(FILES, tasks=(Task(0, "running"),)), ILL):  # the finding stays the same
+        asked.look(connectors=(again,))
+        assert asked.register.urgent
+        asked.register.remembered()
 
 
 def test_after_a_restart_there_is_nothing_new_until_something_is(asked):

@@ -548,6 +548,23 @@ def test_a_change_that_an_earlier_process_took_in_is_not_taken_in_again(watching
     assert len(later.failures.of[FILES].restarts) == 1
 
 
+def test_what_only_polls_tell_is_urgent_until_it_is_remembered(watching):
+    watching.look(100.0, polled(task("failed")), positions=STANDS)
+    for at, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
+        assert watching.failures.urgent
+        watching.failures.remembered()
+        watching.look(at - 2, watching.seen.connectors[0], positions=STANDS)
+        assert not watching.failures.urgent
+        watching.look(at, polled(task(state)), positions=STANDS)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    (run,) = later.look(120.0, polled(task("failed")), positions=STANDS)
+    assert (run.count, run.restarts) == (3, 2)
+    followed = Watching()
+    followed.look(5.0, told=(history(change(5.0, "failed")),))
+    assert not followed.failures.urgent
+
+
 def test_what_was_seen_before_is_looked_at_again_after_it_is_recalled(watching):
     assert watching.look(1.0, polled(task("failed")))
     watching.failures.recall(())
