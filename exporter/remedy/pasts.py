@@ -31,16 +31,20 @@ def past_of(past: fleet.Fleet, case: Case, pairs: tuple[Pair, ...] | None) -> fa
 
 
 def in_vain(past: fleet.Fleet, incident: Incident, now: float) -> int:
-    """Restarts of ours for this incident that its run of failures does not tell of, and after which
-    it fails all the same: where no status topic is followed, a task that fails again at once was
-    never seen to run.
+    """Restarts in the journal, ours for this incident or an operator's, that its run of failures
+    does not tell of, and after which it fails all the same: where no status topic is followed, a
+    task that fails again at once, or while no daemon runs, was never seen to run.
     """
     run = incident.worst
     if run is None or not incident.shows:
         return 0
     told_at = run.last_at if run.read_at is None else run.read_at
+    own = (incident.connect_cluster, incident.connector)
     return sum(
-        at.incident == incident.key and told_at < at.at <= now - SETTLED_S for at in past.restarts
+        at.whose == own
+        and at.incident in {incident.key, ""}
+        and told_at < at.at <= now - SETTLED_S
+        for at in past.restarts
     )
 
 

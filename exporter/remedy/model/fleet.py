@@ -55,7 +55,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A restart that was asked for."""
+    """A restart that was requested. `incident`: the key of what it answers; "" of an operator's."""
 
     at: float
     whose: Whose
@@ -215,6 +215,8 @@ class Fleet:
             case Verified():
                 if _runs_again(life, record):
                     life.stopped_at = None
+                if _restarts_by_hand(life, record):
+                    self.restarts.append(Restarted(record.at, _whose(life.plan), ""))
             case Parked():
                 life.parked = True
                 self._open(life, record.at, f"plan {life.plan.plan_id} is parked: {record.said}")
@@ -297,6 +299,16 @@ def _alike(one: Skip, other: Skip) -> bool:
     )
     near = abs(one.record.offset - other.record.offset) <= NEAR
     return one.whose == other.whose and same_log and near and one.signature == other.signature
+
+
+def _restarts_by_hand(life: _Life, record: Verified) -> bool:
+    """Return whether a restart of tasks is done that the toolbox was asked for: no incident is
+    known of it, and one that is there may have outlived it.
+    """
+    if record.undoing or life.plan.remedy is not None:
+        return False
+    step = life.plan.steps[record.index]
+    return isinstance(step, Restart) and step.include_tasks
 
 
 def _runs_again(life: _Life, record: Verified) -> bool:

@@ -83,6 +83,14 @@ def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
 def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, restarted_at, count):
     """A worker's clock says when that failure was; a restart before it is counted with the run."""
     run = FailureRun("lab", "files", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
-    incident: Any = SimpleNamespace(worst=run, shows=True, key="k")
-    past = Fleet(restarts=[Restarted(restarted_at, ("lab", "files"), "k")])
-    assert in_vain(past, incident, 2000.0) == count
+    incident: Any = SimpleNamespace(
+        worst=run, shows=True, key="k", connect_cluster="lab", connector="files"
+    )
+    for answers, by_hand in (("k", 0), ("", 0), ("another", -count)):
+        past = Fleet(
+            restarts=[
+                Restarted(restarted_at, ("lab", "files"), answers),
+                Restarted(restarted_at, ("lab", "other"), answers),
+            ]
+        )
+        assert in_vain(past, incident, 2000.0) == count + by_hand

@@ -289,6 +289,10 @@ def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
     assert found.restarts == [Restarted(4.0, WHOSE, "i1"), Restarted(6.0, WHOSE, "i1")]
     own = msgspec.structs.replace(plan, remedy=None)
     assert fleet(opened(own), asked(0), plan=own).restarts == []
+    done = fleet(opened(own), asked(0), seen(0), plan=own).restarts
+    assert [(at.whose, at.incident) for at in done] == [(WHOSE, "")]
+    alone = msgspec.structs.replace(own, steps=(Restart(include_tasks=False),))
+    assert fleet(opened(alone), asked(0), seen(0), plan=alone).restarts == []
 
 
 @pytest.mark.parametrize(
