@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import ClientError
+from exporter.judge.phrases import several
 from exporter.remedy import backups
 from exporter.remedy.brokers import known
 from exporter.remedy.circumstances import (
@@ -338,6 +339,7 @@ class Planner:
         changes = changes_of(snapshot, case.connect, case.connector)
         at = self._clock()
         incident = case.incident
+        failures = 0 if incident is None else self._gatherer.failures(incident)
         return proposals.About(
             plan_id=fresh_plan_id(at),
             at=at,
@@ -352,7 +354,7 @@ class Planner:
             original=_asked_state(now.seen.standing.state),
             incident="" if incident is None else incident.key,
             config_sha256=config_sha256(case.connector, now.config),
-            evidence=_evidence(case, because),
+            evidence=_evidence(case, because, failures),
             signature=None if case.failure is None else case.failure.signature,
             incarnation=incarnation(snapshot, case.connect, case.connector),
             token=pin_state(now.seen.standing.state, changes).text,
@@ -402,12 +404,14 @@ def _asked_state(state: str) -> State:
     return State.RUNNING
 
 
-def _evidence(case: Case, because: str) -> tuple[tuple[str, str], ...]:
+def _evidence(case: Case, because: str, failures: int) -> tuple[tuple[str, str], ...]:
     told: list[tuple[str, str]] = []
     if because:
         told.append(("because", because))
     if case.incident is not None:
         told.append((case.incident.finding, case.incident.said))
+    if failures:
+        told.append(("failed in a row", several(failures, "time")))
     if case.failure is not None:
         told.append((FAILURE, f"{case.failure.kind.value}: {case.failure.chain[-1]}"))
     if case.found is not None:

@@ -35,7 +35,7 @@ class Incident:
     """See the module.
 
     finding    the name of what it was made of
-    said       in a sentence
+    said       why, without what changes while it lasts: the finding counts, and the plan
     since      when it was first found
     runs       of one that failed: its tasks' runs of failures
     shows      whether it can be seen right now
@@ -95,7 +95,7 @@ def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
         connect_cluster=view.connect_cluster,
         connector=view.name,
         finding=finding.value,
-        said=f"failed {worst.count} time(s) in a row: {worst.failure or 'no reason was given'}",
+        said=worst.failure or "no reason was given",
         since=since,
         runs=runs,
         shows=tasks or view.state == "failed",

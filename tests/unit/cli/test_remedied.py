@@ -55,7 +55,7 @@ def trouble(bureau: Bureau, **more) -> None:
             connect_cluster="lab",
             connector="orders",
             what="failed",
-            said="failed 3 time(s) in a row: DataException",
+            said="DataException",
         )
     )
     answers = (
@@ -80,7 +80,7 @@ def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(burea
     trouble(bureau)
     print_remedied(told(bureau))
     shown = capsys.readouterr().out
-    assert "failed 3 time(s) in a row: DataException" in shown
+    assert "DataException" in shown
     assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in shown
     places = [shown.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
     assert places == sorted(places)
