@@ -55,6 +55,7 @@ def case_of(
         patience_s=patience_s,
         w=w,
         clock=clock,
+        gaps=window.gaps,
         before=before,
         states_blind=states_blind,
         rests=rests,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from exporter.judge.windows import Gaps, unshifted
 from exporter.judge.words import length, moment
 from exporter.model.findings import Verdict
 
@@ -44,6 +45,7 @@ class Case(NamedTuple):
 
     patience_s      three intervals
     w, clock        of this look, and what gives the moment of a second of watching
+    gaps            what was left out of watching meanwhile (windows.py)
     before          the verdict so far; unknown if there is none
     blind           which input tells nothing, in words; None while all do
     states_blind    the same, of the one that tells the states of connector and tasks
@@ -78,6 +80,7 @@ class Case(NamedTuple):
     patience_s: float
     w: float = 0.0
     clock: Callable[[float], float] = float
+    gaps: Gaps = ()
     before: Verdict = Verdict.UNKNOWN
     blind: str | None = None
     states_blind: str | None = None
@@ -112,7 +115,7 @@ class Case(NamedTuple):
 
     def since(self, seconds: float) -> str:
         """Name the moment that lies so many seconds of watching back."""
-        return moment(round(self.clock(self.w - seconds), 3))
+        return moment(round(self.clock(unshifted(self.w - seconds, self.gaps)), 3))
 
     @property
     def stuck_s(self) -> float | None:

@@ -2,12 +2,15 @@
 
 Times named `_w` are seconds of WATCHING, not of the clock: a clock that is set back, a process that
 was down and an input that could not be read add nothing to them. So time in which nobody looked is
-neither progress nor a stall; what the positions before and after say is. Called by progress.py.
+neither progress nor a stall; what the positions before and after say is. A moment that is named to
+people is where it was all the same: `gaps` has what was left out since. Called by progress.py.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
+from math import inf, nextafter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +21,11 @@ from exporter.judge.settings import INTERVALS_OF_EVIDENCE, Settings
 from exporter.model.offsets import Order, SourceOffset, Undecodable
 
 END_MOVES_APART: Final = 0.45  # of an interval: what moved the log end in between is one burst
+GAPS_MAX: Final = 16  # of one partition; moments before older ones are named too late
 _NOT_YET: Final = -1  # stands for the position of what was never replicated: before all others
+
+
+Gaps = tuple[tuple[float, float], ...]
 
 
 class Sample(NamedTuple):
@@ -71,6 +78,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     restarted  it went back because its task looks up another raw key; its order is that of goes_on
     moves      the last moves, one window before the last of them; longest_s between any two ever
     samples    (w, log end, lag), one per interval
+    gaps       (w of the last look before, seconds left out), the oldest first: see `unshifted`
 
     Of 100,000 partitions most never move: an empty tuple takes no memory, and an empty list does.
     """
@@ -99,6 +107,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     samples: tuple[tuple[float, int, int], ...] = ()
     lag: int | None = None
     restarted: bool = False
+    gaps: Gaps = ()
 
     @classmethod
     def opened(cls, seen: Sample, w: float) -> Window:
@@ -106,17 +115,20 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
         window._keep(seen)
         window.high = seen.position
-        window._wait(seen, w)
+        window._wait(seen, w, w)
         return window
 
     def take(self, seen: Sample, w: float, settings: Settings) -> None:
         """Look again."""
-        self._leave_out(w - self.seen_w - settings.interval_s * 1.5, settings.interval_s)
+        beyond_s = w - self.seen_w - settings.interval_s * 1.5
+        self._leave_out(beyond_s, settings.interval_s)
+        # What is seen for the first time after a gap did not begin before it.
+        earliest = nextafter(self.seen_w, inf) if beyond_s > 0 else self.seen_w
         changed = seen.text != self.text
         moved = changed or _at(seen.best) > _at(self.best)
         if moved:
             ago = _ago(seen.at, seen.changed_at) if changed else 0.0
-            self._move(seen, _between(self.seen_w, w, w - ago), settings)
+            self._move(seen, _between(earliest, w, w - ago), settings)
         new = 0 if self.commits is None else max(0, seen.commits - self.commits)
         if new and not moved:
             self.repeats += new
@@ -131,7 +143,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             if seen.restarted_from is None:
                 self.furthest, self.restarted = None, False
             self._order(seen)
-        self._wait(seen, w)
+        self._wait(seen, w, earliest)
         self._keep(seen)
         if seen.end is not None and seen.lag is not None:
             self._sample(w, seen.end, seen.lag, settings)
@@ -212,6 +224,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         self.moved_w = None if self.moved_w is None else self.moved_w + away
         self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
         self.moves = tuple(at + away for at in self.moves)
+        self.gaps = _longer(self.gaps, self.seen_w, away)
         self.samples = ()  # growth over a window that has a hole in it says nothing
 
     def _move(self, seen: Sample, w: float, settings: Settings) -> None:
@@ -250,7 +263,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self.ends_moved += 1
             self.counted_w = w
 
-    def _wait(self, seen: Sample, w: float) -> None:
+    def _wait(self, seen: Sample, w: float, earliest: float) -> None:
         """A log end beyond the position means work, unless a probe says that nothing can be read
         there.
         """
@@ -260,7 +273,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             return
         if self.waiting_w is None:
             since = w - _ago(seen.at, seen.behind_since)
-            self.waiting_w = _between(max(self.seen_w, self.still_w), w, since)
+            self.waiting_w = _between(max(earliest, self.still_w), w, since)
         if seen.caught_up is False or self.ends_moved >= INTERVALS_OF_EVIDENCE:
             self.sure = True
 
@@ -276,6 +289,19 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:
             return
         self.samples = (*self.samples[-settings.window :], (w, end, lag))
+
+
+def unshifted(w: float, gaps: Gaps) -> float:
+    """Return the second of watching at which it was, before the gaps since were left out."""
+    for edge_w, away in reversed(gaps):
+        if w <= edge_w:
+            w -= away
+    return w
+
+
+@lru_cache(maxsize=256)  # one input hides thousands of partitions at once, and they share a tuple
+def _longer(gaps: Gaps, edge_w: float, away: float) -> Gaps:
+    return (*gaps[1 - GAPS_MAX :], (edge_w, away))
 
 
 def _at(position: int | None) -> int:

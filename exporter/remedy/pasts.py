@@ -41,9 +41,7 @@ def in_vain(past: fleet.Fleet, incident: Incident, now: float) -> int:
     told_at = run.last_at if run.read_at is None else run.read_at
     own = (incident.connect_cluster, incident.connector)
     return sum(
-        at.whose == own
-        and at.incident in {incident.key, ""}
-        and told_at < at.at <= now - SETTLED_S
+        at.whose == own and at.incident in {incident.key, ""} and told_at < at.at <= now - SETTLED_S
         for at in past.restarts
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.judge.verdicts import Case, decide
+from exporter.judge.words import moment
 from exporter.model.findings import Judgement, Scope, Verdict
 from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
@@ -12,10 +13,12 @@ from tests.scenarios.steadiness import APART_S, FIRST, unsteady
 
 from .desks import Desk, connector, read, silent
 from .test_rules import FOUND
+from .test_sight import ASKED, REST, heard
 from .test_verdicts import TABLE
 from .watches import BEGAN
 
 LATER_S = 600.0
+HIDDEN = {"inputs": (REST, heard(ASKED.id, live=False)), "sink_partitions": ()}
 IDS = [play.__name__ for _, play, _ in FOUND]
 
 
@@ -82,6 +85,36 @@ def test_a_stall_is_dated_alike_before_and_after_a_restart_a_leap_and_a_clock_se
     for later_s in (60.0, 7200.0, -3600.0, 60.0):
         desk.tick(later_s)
         assert desk.of("lake").reason == began
+
+
+@pytest.mark.parametrize("looks", [2, 5, 40])
+def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(looks):
+    desk = silent(read("pond", 1000))
+    began = {name: desk.looks(9).of(name) for name in ("lake", "pond")}
+    for _ in range(4):
+        desk.looks(looks, **HIDDEN)
+        assert desk.verdict("lake") is Verdict.UNKNOWN
+        desk.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, ASKED))
+        for name, before in began.items():
+            now = desk.of(name)
+            assert (now.verdict, now.reason, now.since) == (
+                before.verdict,
+                before.reason,
+                before.since,
+            )
+        desk.restart()
+
+
+def test_what_moved_while_its_input_was_unavailable_stands_still_since_then_at_most():
+    desk = silent()
+    hidden_at = desk.now
+    desk.looks(9, **HIDDEN)
+    desk.tick(60.0, read("lake", 20), inputs=(REST, ASKED))
+    assert desk.verdict("lake") is Verdict.OK
+    desk.looks(4)
+    assert desk.verdict("lake") is Verdict.SILENT
+    since = desk.of("lake").reason.partition("since ")[2].partition(",")[0]
+    assert moment(hidden_at) < since <= moment(desk.now - 4 * 60.0)
 
 
 def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
