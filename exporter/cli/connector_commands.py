@@ -80,33 +80,39 @@ def pause(**asked: Any) -> None:
     _to_state("paused", asked)
 
 
-@connectors.command("resume")
-@_life_options
-def resume(**asked: Any) -> None:
-    """Resume a connector that was stopped or paused."""
-    _to_state("running", asked)
-
-
-def _to_state(state: str, asked: dict[str, Any]) -> None:
-    from exporter.cli import lifecycle  # noqa: PLC0415
-
-    sys.exit(lifecycle.to_state(lifecycle.Asked(**asked), state))
-
-
-@connectors.command("restart")
-@_life_options
-@click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
-@click.option(
+_watch_option = click.option(
     "--watch",
     "watch_s",
     type=DurationType(maximum=3600.0),
     default="10s",
     show_default=True,
-    help="How long its tasks are watched afterwards.",
+    help="How long its tasks have to run without a failure.",
 )
+
+
+@connectors.command("resume")
+@_life_options
+@_watch_option
+def resume(*, watch_s: float, **asked: Any) -> None:
+    """Resume a connector that was stopped or paused, and watch its tasks. Exit code 1 if one fails,
+    or does not run.
+    """
+    _to_state("running", asked, watch_s=watch_s)
+
+
+def _to_state(state: str, asked: dict[str, Any], *, watch_s: float = 0.0) -> None:
+    from exporter.cli import lifecycle  # noqa: PLC0415
+
+    sys.exit(lifecycle.to_state(lifecycle.Asked(**asked), state, watch_s=watch_s))
+
+
+@connectors.command("restart")
+@_life_options
+@click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
+@_watch_option
 def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
-    """Restart a connector and its tasks, then watch them. Exit code 1 if one has failed by the end,
-    or is not RUNNING yet.
+    """Restart a connector and its tasks, and watch them. Exit code 1 if one fails again, or does
+    not run.
     """
     from exporter.cli import lifecycle  # noqa: PLC0415
 

@@ -67,7 +67,7 @@ def _lines(told: PlanTold) -> list[str]:
     if told.row.state is PlanState.APPROVED:
         since = "the approval"
         if told.row.not_before is not None:
-            since = output.moment(told.row.not_before)
+            since = output.moment(told.row.not_before) or since
             found.append(f"it begins after {since}, when the cool-down of the last plan is over")
         found += [
             f"not begun yet: {at.guard}: {at.said}; it begins by itself if this passes within "

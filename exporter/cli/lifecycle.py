@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from exporter import config
-from exporter.cli import carrying, output, restart_watch
-from exporter.clock import SteadyClock
-from exporter.config.durations import format_duration
+from exporter.cli import carrying, output
+from exporter.cli.options import with_config
 from exporter.errors import ConfigError
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.model.plan import Create, Delete, Plan, State
-from exporter.toolbox import connectors, creation, facts
+from exporter.remedy.views.words import COMMAND
+from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
 from exporter.toolbox.words import suggestion
+
+INEFFECTIVE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +67,17 @@ def where(path: Path, connect_cluster: str | None) -> Where:
     return Where(loaded, known[name], loaded.kafka_of(known[name]))
 
 
-def to_state(asked: Asked, state: str) -> int:
+def to_state(asked: Asked, state: str, *, watch_s: float = 0.0) -> int:
     """Stop, pause or resume; the exit code."""
     at = where(asked.config_path, asked.connect_cluster)
 
     def prepare() -> Prepared:
         who = carrying.author()
-        return connectors.prepare_state(at.connect, at.kafka, asked.name, State(state), who)
+        return connectors.prepare_state(
+            at.connect, at.kafka, asked.name, State(state), who, watch_s=watch_s
+        )
 
-    return _change(asked, at, prepare)
+    return _explained(asked, _change(asked, at, prepare))
 
 
 def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
@@ -83,16 +87,18 @@ def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
     def prepare() -> Prepared:
         who = carrying.author()
         return connectors.prepare_restart(
-            at.connect, at.kafka, asked.name, who, only_failed=only_failed
+            at.connect, at.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
         )
 
-    code = _change(asked, at, prepare)
-    if code != restart_watch.OK or asked.dry_run:
-        return code
-    output.error(f"watching its tasks for {format_duration(watch_s)}")
-    return restart_watch.watch_tasks(
-        lambda: facts.one_of(at.connect, asked.name), watch_s, SteadyClock()
-    )
+    return _explained(asked, _change(asked, at, prepare))
+
+
+def _explained(asked: Asked, code: int) -> int:
+    """Say where its error is if it did not keep running."""
+    if code == INEFFECTIVE:
+        command = with_config(f"{COMMAND} explain {shlex.quote(asked.name)}")
+        output.error(f"its error, and what remediation would do: {command}")
+    return code
 
 
 def delete(asked: Asked) -> int:

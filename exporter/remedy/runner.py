@@ -99,8 +99,8 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """See docs/commands.md: 0 as requested, 3 denied, 4 the cluster changed, 5 an operator
-        must decide, 6 unauthorised, 7 unreachable.
+        """See docs/commands.md: 0 as requested, 1 done without effect, 3 denied, 4 the cluster
+        changed, 5 an operator must decide, 6 unauthorised, 7 unreachable.
         """
         return exit_code(self.ending, self.cause)
 
@@ -114,6 +114,8 @@ def exit_code(ending: Ending, cause: Cause | None) -> int:
     """Of a verb that waited for a plan; see Result."""
     if ending in {Ending.PARKED, Ending.IN_DOUBT}:
         return 5
+    if ending is Ending.INEFFECTIVE and cause in {Cause.CHANGED, Cause.TIMED_OUT}:
+        return 1
     return 0 if cause is None else _CODES[cause]
 
 

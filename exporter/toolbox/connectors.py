@@ -22,6 +22,7 @@ from exporter.remedy.model.plan import (
     State,
     Subject,
     ToState,
+    Watch,
 )
 from exporter.toolbox.bounds import Problem
 from exporter.toolbox.changes import Author, Prepared
@@ -50,9 +51,15 @@ def owned(connect: Connect, name: str) -> Problem | None:
 
 
 def prepare_state(
-    connect: Connect, kafka: Kafka | None, name: str, state: State, author: Author
+    connect: Connect,
+    kafka: Kafka | None,
+    name: str,
+    state: State,
+    author: Author,
+    *,
+    watch_s: float = 0.0,
 ) -> Prepared:
-    """Stop, pause or resume."""
+    """Stop, pause or resume; what is resumed is watched for `watch_s`."""
     needs = STOPS if state is State.STOPPED else None
     mine = owned(connect, name)
     if mine is not None:
@@ -70,16 +77,29 @@ def prepare_state(
             name, (), notes=(f"{name}: {look.said}: there is nothing to do", *_hint(known))
         )
     plan = _plan(
-        f"{_VERBS[state]} {name}", place, known, (ToState(state),), author=author, final=state
+        f"{_VERBS[state]} {name}",
+        place,
+        known,
+        (ToState(state), *_watch(watch_s)),
+        author=author,
+        final=state,
     )
     notes = (f"{name}: {look.said}", *unheard(found))
     return Prepared(name, (), notes=notes, plan=plan, driver=driver)
 
 
 def prepare_restart(
-    connect: Connect, kafka: Kafka | None, name: str, author: Author, *, only_failed: bool
+    connect: Connect,
+    kafka: Kafka | None,
+    name: str,
+    author: Author,
+    *,
+    only_failed: bool,
+    watch_s: float = 0.0,
 ) -> Prepared:
-    """Restart the connector and its tasks, all or those that have failed."""
+    """Restart the connector and its tasks, all or those that have failed, and watch them for
+    `watch_s`.
+    """
     place = RestPlace(connect)
     known = place.connector(name)
     problems = _problems(place, name, too_old(connect, _RESTARTS_TASKS))
@@ -89,9 +109,13 @@ def prepare_restart(
     if state is State.STOPPED:
         wrong = "is stopped: a restart would leave it so"
         return Prepared(name, (Problem(name, wrong, "`connectors resume` starts it"),))
-    step = Restart(include_tasks=True, only_failed=only_failed)
-    plan = _plan(f"restart {name}", place, known, (step,), author=author, final=state)
+    steps: tuple[AnyStep, ...] = (Restart(only_failed=only_failed), *_watch(watch_s))
+    plan = _plan(f"restart {name}", place, known, steps, author=author, final=state)
     return Prepared(name, (), notes=_now(known), plan=plan, driver=RestDriver(connect, name, kafka))
+
+
+def _watch(seconds: float) -> tuple[Watch, ...]:
+    return (Watch(seconds),) if seconds > 0 else ()
 
 
 def prepare_delete(connect: Connect, kafka: Kafka | None, name: str, author: Author) -> Prepared:

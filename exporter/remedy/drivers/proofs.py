@@ -36,7 +36,9 @@ class ProofSteps:
         self._quiet_since: float | None = None
 
     def look(self, step: Prove) -> Look:
-        """Foreign where it failed again before it got past the record, or went back before it."""
+        """Foreign where it failed again before it got past the record, or went back before it; and
+        where another client has it rest before that was seen.
+        """
         try:
             seen = self._sight.seen(self._connector)
             now = {at.partition: at for at in self._sight.pairs(self._connector)}
@@ -47,13 +49,14 @@ class ProofSteps:
             return Look(Standing.DONE, "another client has deleted it since")
         if seen is None:
             return Look(Standing.NOT_YET, "no worker has said anything of it yet")
-        if seen.standing.state in {"stopped", "paused"}:
-            return Look(Standing.DONE, f"another client has requested {seen.standing.state} since")
         target, at = position(step.pair), position(now.get(step.pair.partition))
         if target is None or at is None:
             return Look(Standing.FOREIGN, "its offset is none that could be compared any more")
         if at < target:
             return Look(Standing.FOREIGN, f"it is back at {at}, before the {target} it was given")
+        if seen.standing.state in {"stopped", "paused"}:
+            said = f"another client has requested {seen.standing.state} since, and it is at {at}"
+            return Look(Standing.DONE if at > target else Standing.FOREIGN, said)
         if _failed(seen):
             self._quiet_since = None
             if at > target:

@@ -36,11 +36,13 @@ from exporter.remedy.model.plan import (
     Settle,
     State,
     ToState,
+    Watch,
     Write,
 )
 from exporter.remedy.model.stored import raw
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
+RESTART_S: Final = 10.0  # so long a restart may take to show: until then a failure is the old one
 IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run
 CREATES_STOPPED: Final = (3, 7)  # KIP-980
 
@@ -77,6 +79,9 @@ class RestDriver:
         self._clock = SteadyClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}
         self._quiet: tuple[object, float] | None = None
+        self._watched_at: float | None = None
+        self._runs_at: float | None = None
+        self._has_run = False
 
     def identity(self) -> str | None:
         """The id of the Kafka cluster, as `GET /` tells it."""
@@ -126,6 +131,8 @@ class RestDriver:
                 return self._look_for_deletion(step)
             case Restart():
                 return self._look_for_restart(step)
+            case Watch(quiet_s=quiet_s):
+                return self._look_for_run(quiet_s)
             case Expect(pairs=pairs):
                 return as_expected(self._sight.pairs(self._connector), pairs)
             case Freeze():
@@ -246,6 +253,35 @@ class RestDriver:
         }
         return Look(Standing.NOT_YET if busy else Standing.DONE, said)
 
+    def _look_for_run(self, wanted_s: float) -> Look:
+        """Foreign where it failed, but for the moment in which the failure may be that of before.
+        One that was paused or stopped is as it was, or as another client wants it.
+        """
+        seen, now = self._sight.seen(self._connector), self._clock.now()
+        said = _state_in_words(seen)
+        self._watched_at = now if self._watched_at is None else self._watched_at
+        if seen is None:
+            return Look(Standing.NOT_YET, said)
+        if seen.standing.state in {"stopped", "paused"}:
+            return Look(Standing.DONE, said)
+        if "failed" in {seen.standing.state, *seen.standing.tasks}:
+            self._runs_at = None
+            if self._has_run or now - self._watched_at >= RESTART_S:
+                return Look(Standing.FOREIGN, f"it failed again: {said}")
+            return Look(Standing.NOT_YET, f"{said}, perhaps from before")
+        self._has_run = True
+        if len(seen.standing.tasks) < seen.configured or {"running"} != {
+            seen.standing.state,
+            *seen.standing.tasks,
+        }:
+            self._runs_at = None
+            return Look(Standing.NOT_YET, said)
+        self._runs_at = now if self._runs_at is None else self._runs_at
+        ran_s = now - self._runs_at
+        if ran_s < (wanted_s if seen.configured else max(wanted_s, IDLE_S)):
+            return Look(Standing.NOT_YET, f"{said}; it is watched for {wanted_s:.0f} s")
+        return Look(Standing.DONE, f"{said}, for {ran_s:.0f} s")
+
     def _exists(self) -> bool:
         return any(at.name == self._connector for at in self._sight.connectors())
 
@@ -278,7 +314,7 @@ class RestDriver:
                 return of_request(self._sent(step), done=frozenset({202, 204}))
             case Write():
                 return self._write(step)
-            case Settle() | Freeze():
+            case Settle() | Freeze() | Watch():
                 return Outcome(Answer.ACK, "nothing to ask for")
         return Outcome(Answer.NACK, _NEVER.said)
 

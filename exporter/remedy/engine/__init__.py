@@ -44,7 +44,7 @@ from exporter.remedy.model.plan import (
     Expect,
     Freeze,
     Plan,
-    Prove,
+    Proof,
     Settle,
     ToState,
 )
@@ -168,7 +168,7 @@ def _can_turn(progress: Progress) -> bool:
     if not progress.identified or any(irreversible(steps[at]) for at in progress.touched):
         return False
     asked = progress.sent > 0 and (changes(progress.step) or progress.last)
-    return not asked and not isinstance(progress.step, Prove)
+    return not asked and not isinstance(progress.step, Proof)
 
 
 def _under_way(progress: Progress) -> bool:
@@ -210,7 +210,7 @@ def _identified(progress: Progress, event: Identified, now: float) -> Move:
         return _stay(progress, Cause.CHANGED, said, now)
     known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
     asked_for = progress.last and (
-        progress.index in progress.touched or isinstance(progress.step, Prove)
+        progress.index in progress.touched or isinstance(progress.step, Proof)
     )
     if not progress.taken_up or progress.undoing or _must_finish(progress) or asked_for:
         return _ask(known)
@@ -270,7 +270,7 @@ def _ended(progress: Progress, now: float) -> Ended:
 
 
 def _ready(progress: Progress, look: Look, now: float) -> Move:
-    if isinstance(progress.step, Settle | Prove):
+    if isinstance(progress.step, Settle | Proof):
         return _wait(progress, look.said, now)
     if progress.answer is Answer.NACK:
         return _refused(progress, look, now)
@@ -408,7 +408,7 @@ def _no_way_back(progress: Progress) -> bool:
 
 
 def _proving(progress: Progress) -> bool:
-    return not progress.undoing and isinstance(progress.step, Prove)
+    return not progress.undoing and isinstance(progress.step, Proof)
 
 
 def _ineffective(progress: Progress, cause: Cause, said: str, now: float) -> Move:

@@ -13,7 +13,7 @@ from exporter.remedy.model.plan import (
     Copy,
     Frozen,
     Plan,
-    Prove,
+    Proof,
     Reset,
     State,
     ToState,
@@ -115,7 +115,7 @@ class Progress:
         """Whether this step had so many seconds. A process that stood still, and wakes when they
         are over, waits for a little all the same: it has not looked, and the world had its time.
         """
-        quiet_s = self.step.quiet_s if isinstance(self.step, Prove) else 0.0
+        quiet_s = self.step.quiet_s if isinstance(self.step, Proof) else 0.0
         awake_s = min(AWAKE_S, seconds) + quiet_s
         return now >= self.since + seconds + quiet_s and self.waited_s >= awake_s
 
@@ -127,7 +127,7 @@ class Progress:
     @property
     def last(self) -> bool:
         """Whether it is the last that asks for anything."""
-        return all(isinstance(step, Prove) for step in self.path[self.index + 1 :])
+        return all(isinstance(step, Proof) for step in self.path[self.index + 1 :])
 
     @property
     def effects(self) -> frozenset[int]:

@@ -16,7 +16,7 @@ from exporter.remedy.model.plan import (
     Frozen,
     Pair,
     Plan,
-    Prove,
+    Proof,
     Raw,
     Reset,
     Settle,
@@ -32,7 +32,7 @@ def changes(step: AnyStep) -> bool:
 
 def harmless(step: AnyStep) -> bool:
     """Whether a step leaves the connector alone, and nothing that would have to be taken back."""
-    return isinstance(step, Copy | Expect | Prove | Settle | Freeze)
+    return isinstance(step, Copy | Expect | Proof | Settle | Freeze)
 
 
 def irreversible(step: AnyStep) -> bool:

@@ -138,11 +138,10 @@ class Fleet:
         """Return when the cool-down after the connector's last plan is over, in Unix seconds; 0 of
         a plan that no cool-down holds back: a restart, a stop, or an operator's own.
         """
-        held = plan.created_by == DETECTOR and plan.remedy is not None
         ended_at = self.ended_at.get(_whose(plan))
-        if ended_at is None or not held or plan.remedy.action is not Action.SKIP_ONE:
+        if ended_at is None or plan.created_by != DETECTOR or plan.remedy is None:
             return 0.0
-        return ended_at + cool_down_s
+        return ended_at + cool_down_s if plan.remedy.action is Action.SKIP_ONE else 0.0
 
     def stopped_by_us(self) -> dict[Whose, float]:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
@@ -260,7 +259,9 @@ class Fleet:
         if not life.begun or plan.remedy is None:
             return
         self.ended_at[whose] = record.at
-        if record.ending is Ending.INEFFECTIVE:
+        # A restart that did not help is what a skip waits for; how many there may be is a guard's.
+        restart = plan.remedy.action is Action.RESTART_FAILED
+        if record.ending is Ending.INEFFECTIVE and not restart:
             self._open(life, record.at, f"plan {plan.plan_id} did not help: {record.said}")
         if record.ending is Ending.SUCCEEDED and life.approved_by not in {None, POLICY}:
             self.successes[whose, plan.remedy.action] += 1

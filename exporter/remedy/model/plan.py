@@ -175,6 +175,17 @@ class Prove(Step, frozen=True, tag="prove"):
     quiet_s: float
 
 
+class Watch(Step, frozen=True, tag="watch"):
+    """See the connector and all of its tasks run for `quiet_s` without a failure: Connect accepts a
+    restart or a resume of what fails again a moment later.
+    """
+
+    quiet_s: float
+
+
+Proof = Prove | Watch
+"""What only looks, after all was done, whether it has helped."""
+
 AnyStep = (
     ToState
     | Settle
@@ -189,6 +200,7 @@ AnyStep = (
     | Copy
     | Expect
     | Prove
+    | Watch
 )
 
 

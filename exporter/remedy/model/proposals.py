@@ -26,9 +26,11 @@ from exporter.remedy.model.plan import (
     State,
     Subject,
     ToState,
+    Watch,
 )
 
 DETECTOR: Final = "detector"
+RESTART_QUIET_S: Final = 30.0  # most tasks that fail again do so at their first poll or record
 QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifteen
 
 
@@ -131,9 +133,9 @@ def stop(about: About) -> Plan:
 
 
 def restart_failed(about: About) -> Plan:
-    """Restart what has failed of it, once."""
+    """Restart what has failed of it, once, and watch whether it runs."""
     verb = f"restart what has failed of {about.subject.connector}"
-    steps = (Restart(include_tasks=True, only_failed=True),)
+    steps = (Restart(include_tasks=True, only_failed=True), Watch(RESTART_QUIET_S))
     return _plan(about, verb, steps, _remedy(about, Action.RESTART_FAILED), final=about.original)
 
 

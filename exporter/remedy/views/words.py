@@ -25,6 +25,7 @@ from exporter.remedy.model.plan import (
     Restart,
     Settle,
     ToState,
+    Watch,
     Write,
 )
 from exporter.remedy.model.records import (
@@ -33,6 +34,7 @@ from exporter.remedy.model.records import (
     AnyRecord,
     Approved,
     BreakerSet,
+    Cause,
     Ended,
     Ending,
     IncidentOver,
@@ -79,6 +81,8 @@ def doing(step: AnyStep) -> str:
             return "delete the connector"
         case Restart():
             return "restart the connector"
+        case Watch():
+            return f"watch it run for {step.quiet_s:.0f} s"
         case DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
         case _:
@@ -166,6 +170,8 @@ def ending(progress: Progress, options: str) -> str:
             return f"{name}: not done, and everything is as it was: {ended.said}"
         case Ending.UNCHANGED:
             return f"{name}: not done, nothing was changed: {ended.said}"
+        case Ending.INEFFECTIVE if ended.cause is Cause.INTERRUPTED:
+            return f"{name}: {progress.plan.verb}: done, and not watched to the end: {ended.said}"
         case Ending.INEFFECTIVE:
             return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from exporter.cli import cli
 from exporter.clock import SystemClock
 from exporter.config import Connect
+from exporter.remedy.drivers import rest
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.driver import Outcome
@@ -63,7 +64,8 @@ def shell(tmp_path: Path, worker: fake.Connect) -> Shell:
 )
 def test_a_connector_comes_into_the_state_that_is_asked_for(shell, worker, verb, state):
     worker.add("src", state="PAUSED" if verb == "resume" else "RUNNING")
-    done = shell.change("connectors", verb, "src")
+    watch = ("--watch", "0") if verb == "resume" else ()
+    done = shell.change("connectors", verb, "src", *watch)
     assert done.exit_code == 0, done.output
     assert worker.connectors["src"].state == state
     assert f"{verb} src: done" in done.stderr
@@ -144,6 +146,18 @@ def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, work
     assert worker.changes() == [
         ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
     ]
+
+
+@pytest.mark.parametrize("verb", ["restart", "resume"])
+def test_what_fails_again_is_no_success(shell, worker, monkeypatch, verb):
+    monkeypatch.setattr(rest, "RESTART_S", 0.0)  # the fake fails at once
+    worker.add("src", failing=True, state="PAUSED" if verb == "resume" else "RUNNING")
+    done = shell.change("connectors", verb, "src", "--watch", "1")
+    assert done.exit_code == 1
+    assert f"{verb} src: done, and it did not help: it failed again" in done.stderr
+    assert "offsetwatch explain src" in done.stderr
+    (row,) = json.loads(shell.run("plan", "list", "--json").stdout)
+    assert row["stands"] == "ineffective"
 
 
 def test_a_restart_of_what_is_stopped_is_refused(shell, worker):

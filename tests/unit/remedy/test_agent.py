@@ -18,6 +18,7 @@ from exporter.remedy.model.decisions import Stands
 from exporter.remedy.model.desk import Mode
 from exporter.remedy.model.plan import Action, Pair
 from exporter.remedy.model.policy import Rule
+from exporter.remedy.model.proposals import RESTART_QUIET_S
 from exporter.remedy.model.records import Ending, ModeSet, PauseSet, Proposed, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person
@@ -92,7 +93,22 @@ def after_a_restart(agency: Agency) -> None:
     agency.go_on(3)
     agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
     agency.go_on(30)
-    assert only(agency, Stands.ENDED).plan.remedy.action is Action.RESTART_FAILED
+    ended = only(agency, Stands.ENDED)
+    assert ended.plan.remedy.action is Action.RESTART_FAILED
+    assert ended.ended.ending is Ending.INEFFECTIVE
+    assert agency.agent.fleet.breakers == {}  # a skip comes next
+
+
+def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
+    at = failing(agency, 1)
+    agency.go_on(3)
+    records = agency.connect.broker.log(TOPIC, 0).records
+    records[at] = replace(records[at], troubles=())  # it passes by itself
+    begun_at = agency.connect.line.now()
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(1)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    assert agency.connect.line.now() - begun_at >= RESTART_QUIET_S
 
 
 def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):

@@ -351,6 +351,7 @@ def test_a_stop_that_did_not_succeed_is_not_held(ending: Ending) -> None:
         (SKIP, ended(), None),
         (TOOL, PARKED, None),
         (TOOL, ended(Ending.INEFFECTIVE), None),
+        (small(Restart(), Action.RESTART_FAILED), ended(Ending.INEFFECTIVE), None),
     ],
 )
 def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: str | None) -> None:

@@ -20,10 +20,12 @@ from exporter.remedy.model.plan import (
     State,
     Subject,
     ToState,
+    Watch,
 )
 from exporter.remedy.model.proposals import (
     DETECTOR,
     QUIET_S,
+    RESTART_QUIET_S,
     About,
     Skipped,
     restart_failed,
@@ -99,7 +101,10 @@ def test_a_stop_leaves_it_stopped() -> None:
 
 def test_a_restart_is_of_what_has_failed_alone() -> None:
     plan = restart_failed(ABOUT)
-    assert plan.steps == (Restart(include_tasks=True, only_failed=True),)
+    assert plan.steps == (
+        Restart(include_tasks=True, only_failed=True),
+        Watch(RESTART_QUIET_S),
+    )
     assert (plan.original, plan.final) == (State.RUNNING, State.RUNNING)
 
 

@@ -23,6 +23,7 @@ from exporter.remedy.model.plan import (
     Settle,
     State,
     ToState,
+    Watch,
     Write,
 )
 from tests.unit.remedy.plans import POISON, plan_of
@@ -44,6 +45,7 @@ EVERY_STEP = (
     Copy(POISON, "sha", 1, "key", "k/q"),
     Expect((A,)),
     Prove(A, POISON, 60.0),
+    Watch(10.0),
 )
 
 
@@ -51,7 +53,7 @@ EVERY_STEP = (
     ("asked", "kinds"),
     [
         (changes, {Alter, Reset, Write, Create, Delete, DeleteTopic}),
-        (harmless, {Settle, Freeze, Copy, Expect, Prove}),
+        (harmless, {Settle, Freeze, Copy, Expect, Prove, Watch}),
         (irreversible, {Delete, DeleteTopic}),
     ],
     ids=["changes", "harmless", "irreversible"],
