@@ -341,8 +341,9 @@ class Notify(Section):
     """Where the Grafana is that has the boards of dashboards/: the status page links to them there.
     None: it does not."""
     external_url: Url | None = None
-    """Where people reach the status page: alerts link there (generatorURL, and externalURL of a
-    webhook in Alertmanager's format). None: they do not."""
+    """Where people reach the status page: messages link there (external_url of a webhook,
+    generatorURL of an alert, externalURL of a webhook in Alertmanager's format). None: to the
+    address in listen, unless that is a wildcard."""
     resend_s: Duration = Field(default=60.0, ge=1.0)
     """How often an alert that still fires is sent to an Alertmanager again: it keeps none over its
     own restart."""

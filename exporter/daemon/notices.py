@@ -12,8 +12,9 @@ from typing import Final
 
 import structlog
 
+from exporter.addresses import written
 from exporter.clock import Clock
-from exporter.config import Config, Judge, Notify
+from exporter.config import Config, Judge, Notify, web
 from exporter.daemon.state_dir import StateDir
 from exporter.daemon.supervisor import start_kept
 from exporter.judge.settings import INTERVALS_OF_EVIDENCE
@@ -26,6 +27,20 @@ MEMORY: Final = "notify"
 STOP_S: Final = 5.0  # and as long as one delivery may take
 
 _log = structlog.get_logger()
+
+
+def external_url(config: Config) -> str | None:
+    """Return where people reach the status page: as configured, or the listener's own address; None
+    where that is every address of this host.
+    """
+    if config.notify.external_url is not None:
+        return config.notify.external_url
+    host, _, port = config.listen.rpartition(":")
+    if host.strip("[]") in {"", "0.0.0.0", "*", "::"}:  # noqa: S104 - compared only
+        return None
+    file = config.web_config_file
+    tls = file is not None and web.load(file).tls_server_config is not None
+    return f"http{'s' if tls else ''}://{written(host, port)}/"
 
 
 class Notices:
@@ -42,14 +57,14 @@ class Notices:
         self._put = put
         self._state = state
         self._clock = clock
-        self._settings: tuple[Notify, Judge] | None = None
+        self._settings: tuple[Notify, Judge, str | None] | None = None
         self._notifier: Notifier | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
 
     def follow(self, config: Config) -> None:
         """Tell those that this configuration names, from now on."""
-        settings = (config.notify, config.judge)
+        settings = (config.notify, config.judge, external_url(config))
         if settings == self._settings:
             return
         self.stop()
@@ -67,7 +82,8 @@ class Notices:
         self._thread = None
 
     def _made(self, config: Config, failed: Mapping[str, int]) -> Notifier | None:
-        named = receivers(config.notify, INTERVALS_OF_EVIDENCE * config.judge.interval_s)
+        settle_s = INTERVALS_OF_EVIDENCE * config.judge.interval_s
+        named = receivers(config.notify, settle_s, external_url(config))
         if not named:
             return None
         notifier = Notifier(

@@ -159,6 +159,17 @@ class FailureRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposedPlan:
+    """A plan of remediation for the connector of a finding, that waits for approval.
+
+    what    what it does, in words
+    """
+
+    plan_id: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong now.
 
@@ -170,6 +181,7 @@ class Finding:
     explains   findings of the same connector that are so as well and are not listed beside it
     next_command   the command that a person runs next
     runbook_url    absolute; None where the configuration does not say where runbooks are
+    plan       the one to approve now; in notifications only
     """
 
     name: FindingName
@@ -183,6 +195,7 @@ class Finding:
     explains: tuple[FindingName, ...] = ()
     next_command: str = ""
     runbook_url: str | None = None
+    plan: ProposedPlan | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:

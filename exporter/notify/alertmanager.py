@@ -20,7 +20,7 @@ from exporter.model.evidence import item_text
 from exporter.model.findings import Finding, FindingName
 from exporter.model.observations import LOG_ENDS, TAIL
 from exporter.notify.ledger import Message
-from exporter.notify.words import TEXT_CHARS_MAX, cut, evidence_of, rfc3339
+from exporter.notify.words import TEXT_CHARS_MAX, cut, evidence_of, plan_of, rfc3339
 
 WEBHOOK_VERSION: Final = "4"
 NO_END: Final = "0001-01-01T00:00:00Z"  # Go's zero time: Alertmanager says it of what is firing
@@ -102,14 +102,17 @@ def labels_of(finding: Finding) -> dict[str, str]:
 def annotations_of(message: Message) -> dict[str, str]:
     """Return an alert's annotations: an empty one is left out. `supersedes` has the findings of the
     same connector that this one takes over from: their alerts are not resolved by it, and have it
-    in `superseded_by`.
+    in `superseded_by`. `plan` waits for approval by the command in `approve`.
     """
     finding, by = message.finding, message.superseded_by
+    plan = plan_of(message) or {}
     annotations = {
         "summary": cut(finding.summary, TEXT_CHARS_MAX),
         "description": "\n".join(map(item_text, evidence_of(message))),
         "superseded_by": "" if by is None else _reference(by),
         "next": finding.next_command,
+        "plan": ": ".join(plan[key] for key in ("plan_id", "what") if plan),
+        "approve": plan.get("approve", ""),
         "runbook_url": finding.runbook_url or "",
         "supersedes": ", ".join(name.value for name in finding.explains),
     }

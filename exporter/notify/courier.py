@@ -16,6 +16,7 @@ import structlog
 
 from exporter.errors import Ambiguous, ClientError, Refused
 from exporter.notify.ledger import Entry, Identity, Ledger, Message
+from exporter.notify.plans import with_plans
 from exporter.notify.receivers import Receiver
 from exporter.notify.sight import Blind
 from exporter.state.snapshot import Snapshot
@@ -73,7 +74,7 @@ class Courier:
             return False
         self.ledger.look(
             now,
-            snapshot.findings,
+            with_plans(snapshot),
             blind.to,
             ready=snapshot.ready,
             deleted=blind.deleted,

@@ -268,9 +268,12 @@ class Ledger:
         changes_s = self._rules.changes_s
         if changes_s is None:
             return False
-        if _RANK[now.severity] < _RANK[told.severity]:
+        if _RANK[now.severity] < _RANK[told.severity] or (now.plan and not told.plan):
             return True
-        same = (now.severity, now.summary) == (told.severity, told.summary)
+        # That a plan is not proposed any more is no news of the finding.
+        same = (now.severity, now.summary) == (told.severity, told.summary) and (
+            now.plan is None or now.plan == told.plan
+        )
         return not same and since_told >= changes_s
 
     def _forget(self, identity: Identity) -> None:

@@ -38,13 +38,15 @@ class Receiver:
     messages_max: int = 100
 
 
-def receivers(settings: Notify, settle_s: float) -> tuple[Receiver, ...]:
-    """Return everybody who is named. `settle_s` as in ledger.Rules."""
+def receivers(
+    settings: Notify, settle_s: float, external_url: str | None = None
+) -> tuple[Receiver, ...]:
+    """Return everybody who is named. `settle_s` as in ledger.Rules; `external_url` is where people
+    reach the status page.
+    """
     least = Severity(settings.severity)
     alerts = Rules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
-    body = partial(
-        alertmanager.api_body, lasts_s=settings.lasts_s, external_url=settings.external_url
-    )
+    body = partial(alertmanager.api_body, lasts_s=settings.lasts_s, external_url=external_url)
     return (
         *(
             Receiver(
@@ -61,22 +63,25 @@ def receivers(settings: Notify, settle_s: float) -> tuple[Receiver, ...]:
             )
             for at in settings.alertmanagers
         ),
-        *(_of_webhook(at, settings, settle_s) for at in settings.webhooks),
+        *(_of_webhook(at, settings, settle_s, external_url) for at in settings.webhooks),
     )
 
 
-def _of_webhook(named: Webhook, settings: Notify, settle_s: float) -> Receiver:
+def _of_webhook(
+    named: Webhook, settings: Notify, settle_s: float, external_url: str | None
+) -> Receiver:
     rules = Rules(Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s)
     post = webhook.Webhook(
         named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
     ).post
     if named.format == "offsetwatch":
-        return Receiver(named.name, replace(rules, successors=True), words.plain, post)
+        body = partial(words.plain, external_url=external_url)
+        return Receiver(named.name, replace(rules, successors=True), body, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(
         named.name,
         replace(rules, by_severity=True),
-        partial(_alert, receiver=named.name, external_url=settings.external_url),
+        partial(_alert, receiver=named.name, external_url=external_url),
         post,
         messages_max=1,
     )

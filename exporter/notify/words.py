@@ -22,12 +22,15 @@ EVIDENCE_CHARS_MAX: Final = 300
 _DELETED: Final = EvidenceItem("ended", "the connector was deleted")
 
 
-def plain(messages: Sequence[Message], now: float) -> bytes:
-    """The body for a webhook: `version`, `at` and the findings, times in RFC 3339."""
+def plain(messages: Sequence[Message], now: float, *, external_url: str | None = None) -> bytes:
+    """Return the body for a webhook: `version`, `at`, the address of the status page and the
+    findings, times in RFC 3339.
+    """
     return msgspec.json.encode(
         {
             "version": VERSION,
             "at": rfc3339(now),
+            "external_url": external_url,
             "findings": [
                 {
                     "status": message.status.value,
@@ -39,6 +42,7 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
                     else rfc3339(message.resolved_at),
                     "evidence": evidence_of(message),
                     "next": message.finding.next_command,
+                    "plan": plan_of(message),
                     "runbook_url": message.finding.runbook_url,
                     "supersedes": [name.value for name in message.finding.explains],
                     "superseded_by": None
@@ -49,6 +53,20 @@ def plain(messages: Sequence[Message], now: float) -> bytes:
             ],
         }
     )
+
+
+def plan_of(message: Message) -> dict[str, str] | None:
+    """Return the plan that waits for approval, and the command that approves it; None without one,
+    and of what is over.
+    """
+    plan = message.finding.plan
+    if plan is None or message.resolved_at is not None:
+        return None
+    return {
+        "plan_id": plan.plan_id,
+        "what": cut(plan.what, EVIDENCE_CHARS_MAX),
+        "approve": f"offsetwatch plan approve {plan.plan_id}",
+    }
 
 
 def _names(finding: Finding) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exporter.config import Config, parse
-from exporter.daemon.notices import Notices
+from exporter.daemon.notices import Notices, external_url
 from exporter.daemon.state_dir import StateDir
 from exporter.daemon.supervisor import Failures
 from exporter.model.observations import NotificationsFailed
@@ -63,6 +63,26 @@ def config(**notify: Any) -> Config:
         "notify": notify,
     }
     return parse(document, {})
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("127.0.0.1:9640", "http://127.0.0.1:9640/"),
+        ("mirrors.example.com:9640", "http://mirrors.example.com:9640/"),
+        ("[::1]:9640", "http://[::1]:9640/"),
+        ("0.0.0.0:9640", None),
+        ("[::]:9640", None),
+        (":9640", None),
+    ],
+)
+def test_messages_link_to_the_listener_unless_it_is_a_wildcard_or_an_address_is_configured(
+    listen, address
+):
+    made = config()
+    assert external_url(made.model_copy(update={"listen": listen})) == address
+    named = config(external_url="https://offsetwatch.example.com")
+    assert external_url(named) == "https://offsetwatch.example.com"
 
 
 def webhook(url: str, name: str = "on-call") -> Config:

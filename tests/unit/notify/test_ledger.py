@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Severity
+from exporter.model.findings import ProposedPlan, Severity
 from exporter.model.observations import LOG_ENDS, InputId
 from exporter.notify import ledger as ledgers
 from exporter.notify.ledger import Ledger, Rules, Status
@@ -175,6 +175,16 @@ def test_another_summary_is_told_once_an_hour_at_most():
     assert told.at(1, changing[0]) == []
     assert statuses(told.at(3600, changing[1])) == [Status.CHANGED]
     assert told.at(3601, changing[2]) == []
+
+
+def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_no_news():
+    told = Told()
+    told.at(0, LOST)
+    first, second = (replace(LOST, plan=ProposedPlan(at, "skip")) for at in ("1", "2"))
+    assert statuses(told.at(1, first)) == [Status.CHANGED]
+    assert told.at(2, second) == []
+    assert told.at(3700, LOST) == []
+    assert statuses(told.at(3701, second)) == [Status.CHANGED]
 
 
 def test_other_numbers_in_the_evidence_alone_are_no_change():

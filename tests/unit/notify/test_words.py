@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import FindingName
+from exporter.model.findings import FindingName, ProposedPlan
+from exporter.model.remedies import PlanSeen, RemedySeen
 from exporter.notify import words
+from exporter.notify.alertmanager import annotations_of
 from exporter.notify.ledger import Message, Status
+from exporter.notify.plans import with_plans
 from tests.changed import replace
-from tests.unit.notify.findings import LOST, NOW, STUCK
+from tests.unit.notify.findings import LOST, NOW, STUCK, snapshot
 
 
 def message(finding=LOST, status=Status.NEW, resolved_at=None) -> Message:
@@ -21,6 +24,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
     assert json.loads(words.plain(body, NOW)) == {
         "version": "1",
         "at": "2026-09-21T14:13:20.000Z",
+        "external_url": None,
         "findings": [
             {
                 "status": "new",
@@ -37,6 +41,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                     {"name": "log start", "value": 151, "unit": "offset"},
                 ],
                 "next": "",
+                "plan": None,
                 "runbook_url": None,
                 "supersedes": [],
                 "superseded_by": None,
@@ -56,6 +61,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                     {"name": "log start", "value": 151, "unit": "offset"},
                 ],
                 "next": "",
+                "plan": None,
                 "runbook_url": None,
                 "supersedes": [],
                 "superseded_by": None,
@@ -111,3 +117,53 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     body = words.plain([message(endless)], NOW)
     assert len(body) < 20_000
     assert "x…" in body.decode()
+
+
+def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that_approves_it():
+    plan = ProposedPlan("20261128-214752-6aed5f", "skip the record at offset 20")
+    planned = replace(LOST, plan=plan)
+    body = json.loads(words.plain([message(planned)], NOW, external_url="https://o.example/"))
+    assert body["external_url"] == "https://o.example/"
+    (told,) = body["findings"]
+    assert told["plan"] == {
+        "plan_id": plan.plan_id,
+        "what": plan.what,
+        "approve": f"offsetwatch plan approve {plan.plan_id}",
+    }
+    annotations = annotations_of(message(planned))
+    assert annotations["plan"] == f"{plan.plan_id}: {plan.what}"
+    assert annotations["approve"] == told["plan"]["approve"]
+    ended = message(planned, Status.RESOLVED, NOW)
+    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    assert told["plan"] is None
+    assert "approve" not in annotations_of(ended)
+
+
+def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
+    plans = (
+        plan_seen("3", "approved", "files"),
+        plan_seen("2", "proposed", "files"),
+        plan_seen("1", "proposed", "files"),
+    )
+    remedies = RemedySeen(at=NOW, mode="propose", open_plans=plans)
+    cluster = replace(LOST, connector=None)
+    seen = replace(snapshot(LOST, STUCK, cluster), remedies=remedies)
+    assert [at.plan for at in with_plans(seen)] == [None, ProposedPlan("2", "skip"), None]
+    assert with_plans(snapshot(LOST)) == (LOST,)
+
+
+def plan_seen(plan_id: str, state: str, connector: str) -> PlanSeen:
+    return PlanSeen(
+        plan_id=plan_id,
+        sha256="",
+        state=state,
+        connect_cluster="lab",
+        connector=connector,
+        verb="skip",
+        said="",
+        created_at=NOW,
+        created_by="detector",
+        expires_at=None,
+        steps=(),
+        guards=(),
+    )
