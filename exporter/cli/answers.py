@@ -18,10 +18,12 @@ import msgspec
 
 from exporter import config as configuration
 from exporter.cli import output
+from exporter.cli.remote.own_daemon import Answer
 from exporter.cli.remote.read_listener import ASK_S, ReadListener, document
 from exporter.cli.unread import Unread, unread
 from exporter.clock import SystemClock
 from exporter.config import Config
+from exporter.config.identity import clusters_of, differences
 from exporter.daemon import state_dir
 from exporter.errors import ClientError, ConfigError, Denied, Malformed
 from exporter.serve.status import UnreadInput
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from exporter.cli.edge_once import OwnLook
 
 STALE_S: Final = 60.0
+DIFFERENCES_MAX: Final = 3
 
 
 class Reading(NamedTuple):
@@ -122,10 +125,16 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
     loaded, elsewhere = reading.loaded(), reading.url is not None
     listener = ReadListener(loaded, reading.url)
     try:
-        body = document(listener, path, min(ASK_S, reading.timeout_s))
-        if body is None:
+        answer = document(listener, path, min(ASK_S, reading.timeout_s))
+        if answer is None:
             return None  # of a version that has no such document
-        head = msgspec.json.decode(body, type=_Head)
+        if (
+            loaded is not None
+            and not elsewhere
+            and _is_of_others(answer, loaded, reading, listener)
+        ):
+            return None
+        head = msgspec.json.decode(answer.body, type=_Head)
     except ClientError as exc:
         if elsewhere:
             raise
@@ -141,11 +150,26 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
         return None
     missing = (*head.unread, *(at for at in head.inputs if not at.up))
     return ReadAnswer(
-        body=body,
+        body=answer.body,
         by=f"the daemon on {listener.where}, {output.age(old_s)} old",
         unread=unread(missing, head.waiting_for, config=loaded),
         config=loaded,
     )
+
+
+def _is_of_others(answer: Answer, config: Config, reading: Reading, listener: ReadListener) -> bool:
+    """Say on standard error that the daemon is about other clusters than the file, if it is."""
+    if answer.clusters is None:
+        return False  # of a version that does not say
+    other = differences(clusters_of(config), answer.clusters)
+    if other:
+        more = f", and {len(other) - DIFFERENCES_MAX} more" if len(other) > DIFFERENCES_MAX else ""
+        output.error(
+            f"the daemon on {listener.where} has another configuration than {reading.config_path} "
+            f"({'; '.join(other[:DIFFERENCES_MAX])}{more}): reading without it. If it is this "
+            "file's daemon, let it read the file again (SIGHUP)"
+        )
+    return bool(other)
 
 
 def _serves(head: _Head, config: Config, old_s: float) -> bool:

@@ -24,6 +24,7 @@ import structlog
 from exporter import __version__, config
 from exporter.clock import Clock, SystemClock
 from exporter.config import Config
+from exporter.config.identity import clusters_of
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ClientError, ConfigError
 from exporter.model.observations import Observation
@@ -70,6 +71,7 @@ class Daemon:
             page_facts=PageFacts(
                 options=f"--config {shlex.quote(str(path.absolute()))}",
                 boards_url=lambda: self._config.notify.boards_url,
+                clusters=lambda: clusters_of(self._config),
             ),
             web_config=loaded.web_config_file,
         )

@@ -25,6 +25,7 @@ from aiohttp.typedefs import Handler
 
 from exporter import __version__
 from exporter.clock import SteadyClock
+from exporter.config.identity import HEADER
 from exporter.errors import ConfigError
 from exporter.serve import api, explain, findings, overview, page, read_openapi, status, trends
 from exporter.serve.accepting import Accepting
@@ -66,14 +67,16 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """Facts of the configuration that the status page shows.
+    """Facts of the configuration that the status page shows, and commands compare.
 
     options      tell a command on this host which daemon it is about: `--config FILE`
     boards_url   gives the address of the Grafana boards of now, or None
+    clusters     gives what the configuration of now is about (config/identity.py)
     """
 
     options: str = ""
     boards_url: Callable[[], str | None] = lambda: None
+    clusters: Callable[[], str] = lambda: ""
 
 
 _NO_FACTS: Final = PageFacts()
@@ -340,6 +343,8 @@ class ReadServer:
         if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
         headers = {"Cache-Control": "no-cache"}
+        if clusters := self._page_facts.clusters():
+            headers[HEADER] = clusters
         if version is not None:
             headers["ETag"] = f'W/"{version(snapshot)}"'  # weak: it may be sent compressed
             if _has(request, headers["ETag"]):

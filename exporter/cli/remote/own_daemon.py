@@ -16,6 +16,7 @@ from exporter.addresses import written
 from exporter.clients.auth import CannotIdentify, TlsContext, authorization
 from exporter.config import Config, OwnAccess, Tls, web
 from exporter.config.files import problem_with, read_secret
+from exporter.config.identity import HEADER
 from exporter.errors import ConfigError, TooLarge, Unreachable
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -23,10 +24,11 @@ _END: Final = "-----END CERTIFICATE-----"
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """What came back. clusters: which ones the daemon is about (config/identity.py)."""
 
     status: int
     body: bytes
+    clusters: str | None = None
 
 
 def address(config: Config) -> str:
@@ -60,7 +62,7 @@ def get(config: Config, path: str, timeout_s: float) -> Answer:
         connection.close()
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(where, f"an answer of more than {BODY_BYTES_MAX} bytes")
-    return Answer(answer.status, body)
+    return Answer(answer.status, body, answer.getheader(HEADER))
 
 
 def _connection(

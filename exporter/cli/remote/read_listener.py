@@ -50,7 +50,7 @@ class ReadListener(NamedTuple):
         return _get(self.url, path, own if own is not None else OwnAccess(), timeout_s)
 
 
-def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> bytes | None:
+def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> Answer | None:
     """Return what is answered; None where there is no such document. Raises ClientError where
     nothing can be had, and ConfigError.
     """
@@ -63,7 +63,7 @@ def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> byt
     if answer.status == HTTPStatus.OK:
         if page:
             raise Malformed(listener.where, f"HTTP 200 with {page}, and not offsetwatch's answer")
-        return answer.body
+        return answer
     said = answer.body[:500].decode(errors="replace").strip()
     if answer.status == HTTPStatus.NOT_FOUND and path.startswith("/api/v1/explain"):
         raise ConfigError((said,))

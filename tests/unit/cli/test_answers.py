@@ -18,12 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from exporter.cli import cli
+from exporter.config import load
+from exporter.config.identity import clusters_of, differences
 from exporter.errors import ConfigError, NothingRead, TimedOut, Unreachable
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from exporter.model.topology import MirrorFlow
 from exporter.serve.families import Reload
-from exporter.serve.http import Pulse, ReadServer
+from exporter.serve.http import PageFacts, Pulse, ReadServer
 from exporter.state.snapshot import ConnectorView, InputView, Snapshot
 from lab.ports import free_port
 from tests.changed import replace
@@ -53,7 +55,13 @@ def seen(**more: Any) -> Snapshot:
 
 
 @pytest.fixture
-def daemon() -> Iterator[tuple[int, list[Snapshot]]]:
+def clusters() -> list[str]:
+    """What the daemon says of its configuration; nothing while this is empty."""
+    return []
+
+
+@pytest.fixture
+def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     """A daemon's listener: its port, and in a list of one what it shows."""
     shown = [seen()]
     server = ReadServer(
@@ -62,6 +70,7 @@ def daemon() -> Iterator[tuple[int, list[Snapshot]]]:
         pulse=Pulse(lambda: True),
         reload=Future,
         reloaded=lambda: Reload(successful=True, at=0.0),
+        page_facts=PageFacts(clusters=lambda: " ".join(clusters)),
     )
     server.start()
     yield server.port, shown
@@ -120,6 +129,31 @@ def test_the_daemon_is_asked_first_and_named(tmp_path, daemon, verb, printed):
     by = rf"the daemon on 127\.0\.0\.1:{daemon[0]}, \d+ s old"
     assert re.search(by, " ".join(done.stdout.split()))
     assert done.exit_code == 1
+
+
+def test_a_daemon_of_another_configuration_is_named_and_not_asked(tmp_path, daemon, clusters):
+    path = config(tmp_path, daemon[0])
+    clusters.append(clusters_of(load(path)))
+    done = typed("status", "-c", str(path))
+    assert "the daemon on 127.0.0.1" in done.stdout
+    assert "another configuration" not in done.stderr
+    config(tmp_path, daemon[0], west=2)  # the same names
+    done = typed("status", "-c", str(path), "--timeout", "1")
+    assert (
+        f"the daemon on 127.0.0.1:{daemon[0]} has another configuration than {path} "
+        "(connect far is at another address; kafka west is at another address): reading without it"
+    ) in done.stderr
+    assert "the daemon on" not in done.stdout
+
+
+def test_what_two_configurations_are_about_is_compared_by_name_and_address(tmp_path):
+    one = clusters_of(load(config(tmp_path, 1)))
+    assert differences(one, one) == ()
+    assert differences(one, one.replace("connect/far=", "connect/f%20r=")) == (
+        "connect f r is in its configuration alone",
+        "connect far is not in its configuration",
+    )
+    assert "127.0.0.1" not in one
 
 
 def test_what_the_daemon_cannot_read_is_named_with_address_cause_and_time(tmp_path, daemon):
