@@ -6,17 +6,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from exporter.cli.desk_options import CONTROL_VARIABLE, access, because_if_option, listener_options
 from exporter.cli.options import (
+    CONFIG_VARIABLE,
     DurationType,
     allow_new_option,
     apply_options,
     change_timeout_option,
     config_option,
     dry_run_option,
+    is_typed,
+    optional_config_option,
     output_options,
     reading_of,
     reading_options,
@@ -27,6 +31,9 @@ from exporter.cli.options import (
 )
 from exporter.cli.output import OutputFormat
 
+if TYPE_CHECKING:
+    from exporter.cli.access import Access
+
 
 @click.group()
 def connectors() -> None:
@@ -35,13 +42,17 @@ def connectors() -> None:
 
 def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Of verbs that change no offset."""
+    return config_option(_shared_life_options(verb))
+
+
+def _shared_life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, without the configuration."""
     return apply_options(
         verb,
         change_timeout_option,
         state_dir_option,
         dry_run_option,
         yes_option,
-        config_option,
         click.option(
             "--connect", "connect_cluster", help="Its Connect cluster, if several are known."
         ),
@@ -107,16 +118,69 @@ def _to_state(state: str, asked: dict[str, Any], *, watch_s: float = 0.0) -> Non
 
 
 @connectors.command("restart")
-@_life_options
+@_shared_life_options
+@optional_config_option("The YAML file.")
+@listener_options
+@because_if_option
 @click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
 @_watch_option
-def restart(*, only_failed: bool, watch_s: float, **asked: Any) -> None:
+def restart(*, only_failed: bool, watch_s: float, because: str | None, **options: Any) -> None:
     """Restart a connector and its tasks, and watch them. Exit code 1 if one fails again, or does
     not run.
+
+    With --url, a daemon elsewhere restarts what has failed, by a plan that is made and approved
+    here. If another operator has to approve it, it waits (exit code 6).
     """
+    reach = {
+        name: options.pop(name)
+        for name in ("url", "token_file", "ca_file", "cert_file", "key_file")
+    }
+    where = access(config_path=options["config_path"], state_dir=options["state_dir"], **reach)
+    if where.listener is not None:
+        sys.exit(_restart_elsewhere(where, because, only_failed=only_failed, **options))
+    if options["config_path"] is None:
+        raise click.UsageError(
+            f"name the file (--config, {CONFIG_VARIABLE}) or a daemon elsewhere (--url, "
+            f"{CONTROL_VARIABLE})"
+        )
+    if because is not None:
+        raise click.UsageError("--because goes with --url")
     from exporter.cli import lifecycle  # noqa: PLC0415
 
-    sys.exit(lifecycle.restart(lifecycle.Asked(**asked), only_failed=only_failed, watch_s=watch_s))
+    sys.exit(
+        lifecycle.restart(lifecycle.Asked(**options), only_failed=only_failed, watch_s=watch_s)
+    )
+
+
+def _restart_elsewhere(
+    where: Access,
+    because: str | None,
+    *,
+    only_failed: bool,
+    name: str,
+    connect_cluster: str | None,
+    yes: bool,
+    dry_run: bool,
+    timeout_s: float,
+    **_here: Any,
+) -> int:
+    context = click.get_current_context()
+    if not only_failed:
+        raise click.UsageError("--url: only what has failed is restarted there: add --only-failed")
+    for option, typed in (("--dry-run", dry_run), ("--watch", is_typed(context, "watch_s"))):
+        if typed:
+            raise click.UsageError(f"{option} is for this host, and --url for another")
+    from exporter.cli import proposing  # noqa: PLC0415
+    from exporter.remedy.model.desk import Wish  # noqa: PLC0415
+
+    wanted = proposing.Wanted(
+        wish=Wish.RESTART_FAILED,
+        connector=name,
+        connect=connect_cluster,
+        because=because or "restarted at the command line",
+        timeout_s=timeout_s,
+    )
+    return proposing.restart(where, wanted, yes=yes)
 
 
 @connectors.command("delete")

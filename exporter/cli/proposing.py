@@ -11,6 +11,7 @@ import msgspec
 
 from exporter.cli import output
 from exporter.cli.access import Access, at_desk
+from exporter.cli.deciding import Approval, approve
 from exporter.cli.following import CHANGED, DENIED, OK
 from exporter.cli.output import OutputFormat
 from exporter.cli.planning import world
@@ -22,6 +23,7 @@ from exporter.remedy.model.desk import (
     KeyReused,
     NotFound,
     PeopleDesk,
+    PlanState,
     PlanTold,
     Proposed,
     Refused,
@@ -83,6 +85,31 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: Outp
             output.error(f"as it is now it could not begin: {_against(told)}")
         output.error(to_do(told.row, at.options))
     return OK
+
+
+def restart(access: Access, wanted: Wanted, *, yes: bool) -> int:
+    """Have a plan made that restarts what has failed, approve it and follow it: the restart of a
+    person who is not on the daemon's host. Where another operator has to approve, the plan waits.
+    """
+    asked = _asked(access, wanted)
+    with at_desk(access) as at:
+        if not asked.connect_cluster:
+            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
+        answer = at.desk.propose(asked, at.by)
+        if not isinstance(answer, Proposed):
+            return _no(answer, asked, at.desk)
+        row = answer.row
+    approval = Approval(row.plan_id, row.sha256, wanted.because, yes=yes)
+    code = approve(access, approval)
+    with at_desk(access) as at:
+        told = at.desk.plan(row.plan_id)
+        assert told is not None, "nothing is ever taken out of a journal"
+        if told.row.state is PlanState.PROPOSED and code == DENIED:
+            at.desk.reject(row.plan_id, at.by, "not confirmed at the command line")
+        elif told.row.state is PlanState.PROPOSED:
+            output.error(to_do(told.row, at.options))
+    return code
 
 
 def _against(told: PlanTold) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from exporter.cli import cli
+from exporter.cli import cli, deciding
 from exporter.cli.remote.listener import BODY_BYTES_MAX, Listener
 from exporter.cli.remote.remote_desk import RemoteDesk
 from exporter.config import Control
@@ -136,6 +136,58 @@ def test_the_only_cluster_of_the_daemon_need_not_be_named(elsewhere, monkeypatch
     monkeypatch.setattr(Office, "inventory", lambda _office: known)
     with pytest.raises(ConfigError, match=r"no connector orders in lab \(did you mean order\?\)"):
         elsewhere.typed("ada", *CREATE)
+
+
+RESTART = ("connectors", "restart", "orders", "--only-failed")
+
+
+def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere):
+    done = elsewhere.typed("ada", *RESTART, "--connect", "lab", "--because", "try", "--yes")
+    assert done.exit_code == 6
+    ((wish, by),) = elsewhere.bureau.planner.seen
+    assert (wish.wish, wish.connector, wish.because, by) == (
+        Wish.RESTART_FAILED,
+        "orders",
+        "try",
+        "ada",
+    )
+    assert "another operator has to approve it" in done.stderr
+    assert "plan approve q1 --sha256" in done.stderr
+    (row,) = elsewhere.bureau.another().plans()
+    assert row.state is PlanState.PROPOSED
+
+
+def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere, monkeypatch):
+    elsewhere.bureau.office._second_person = False
+    monkeypatch.setattr(deciding, "follow", lambda _at, plan_id: {"q1": 1}[plan_id])
+    done = elsewhere.typed("ada", *RESTART, "--yes")
+    assert done.exit_code == 1
+    (row,) = elsewhere.bureau.another().plans()
+    assert row.state is PlanState.APPROVED
+
+
+def test_a_restart_elsewhere_that_is_not_confirmed_leaves_no_plan_to_approve(elsewhere):
+    done = elsewhere.typed("ada", *RESTART)
+    assert done.exit_code == 3
+    (row,) = elsewhere.bureau.another().plans()
+    assert row.state is PlanState.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--dry-run",), "--dry-run is for this host"),
+        (("--watch", "5s"), "--watch is for this host"),
+        (("--state-dir", "/x"), "--state-dir is for this host"),
+    ],
+)
+def test_what_a_restart_elsewhere_cannot_do_is_refused(elsewhere, option, said):
+    done = elsewhere.typed("ada", *RESTART, *option)
+    assert (done.exit_code, elsewhere.bureau.planner.seen) == (2, [])
+    assert said in done.stderr
+    done = elsewhere.typed("ada", "connectors", "restart", "orders")
+    assert done.exit_code == 2
+    assert "add --only-failed" in done.stderr
 
 
 def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
