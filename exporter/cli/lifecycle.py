@@ -12,11 +12,11 @@ from exporter import config
 from exporter.cli import carrying, output
 from exporter.cli.options import with_config
 from exporter.errors import ConfigError
+from exporter.model.commands import connector_command
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.model.plan import Create, Delete, Plan, State
-from exporter.remedy.views.words import COMMAND
 from exporter.toolbox import connectors, creation
 from exporter.toolbox.changes import Prepared
 from exporter.toolbox.words import suggestion
@@ -96,7 +96,7 @@ def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
 def _explained(asked: Asked, code: int) -> int:
     """Say where its error is if it did not keep running."""
     if code == INEFFECTIVE:
-        command = with_config(f"{COMMAND} explain {shlex.quote(asked.name)}")
+        command = with_config(connector_command("explain", asked.name))
         output.error(f"its error, and what remediation would do: {command}")
     return code
 

@@ -44,7 +44,9 @@ def with_config(command: str) -> str:
     context = click.get_current_context(silent=True)
     if context is None or not is_typed(context, "config_path"):
         return command
-    return f"{command} --config {shlex.quote(str(context.params['config_path']))}"
+    words = shlex.split(command)
+    at = words.index("--") if "--" in words else len(words)  # what follows is no option
+    return shlex.join((*words[:at], "--config", str(context.params["config_path"]), *words[at:]))
 
 
 def _default_config() -> Path | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import Final
 
+from exporter.model.commands import PROGRAM, command, connector_command
 from exporter.model.findings import Finding
 from exporter.model.findings import FindingName as Name
 
-_PROGRAM: Final = "offsetwatch"
-DOCTOR: Final = f"{_PROGRAM} doctor"
+DOCTOR: Final = f"{PROGRAM} doctor"
 _OFFSETS: Final = frozenset(
     {
         Name.HALF_RESET,
@@ -93,21 +92,11 @@ def next_command(finding: Finding, *, has_rest: bool) -> str:
     if name in _INPUTS:
         return DOCTOR
     if connector is None:
-        return f"{_PROGRAM} status"
+        return f"{PROGRAM} status"
     at = ("--connect", cluster)
     if name in _OFFSETS and has_rest:
         listed = connector.replace("\\", "\\\\").replace(",", "\\,")
-        return _command("offsets", "list", "--connectors", listed, *at)
+        return command("offsets", "list", "--connectors", listed, *at)
     if name in _FAILURES and has_rest:
-        return _of_connector(("connectors", "restart"), connector, "--only-failed", *at)
-    return _of_connector(("explain",), connector, *at)
-
-
-def _of_connector(verb: tuple[str, ...], connector: str, *options: str) -> str:
-    if connector.startswith("-"):  # else it would be read as an option
-        return _command(*verb, *options, "--", connector)
-    return _command(*verb, connector, *options)
-
-
-def _command(*words: str) -> str:
-    return shlex.join((_PROGRAM, *words))
+        return connector_command("connectors restart", connector, "--only-failed", *at)
+    return connector_command("explain", connector, *at)

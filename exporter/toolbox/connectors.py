@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from exporter.config import Connect, Kafka
+from exporter.model.commands import connector_command
 from exporter.model.connectors import Connector, ConnectorKind
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Workers, kafka_version, workers
@@ -46,7 +47,8 @@ def owned(connect: Connect, name: str) -> Problem | None:
         name,
         f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "
         "them over REST",
-        f"offsets: `offsets alter {name} --strimzi {place}`; its state: spec.state of its resource",
+        f"offsets: `{connector_command('offsets alter', name, '--strimzi', place)}`; its state: "
+        "spec.state of its resource",
     )
 
 
@@ -141,7 +143,7 @@ def _left_behind(known: Connector, place: RestPlace) -> str:
     what = "1 offset stays" if count == 1 else f"{count} offsets stay"
     return (
         f"its {what} behind, and a connector of the same name would go on from there; where that "
-        f"is not wanted, `offsets reset {known.name}` first"
+        f"is not wanted, `{connector_command('offsets reset', known.name)}` first"
     )
 
 
@@ -253,4 +255,5 @@ def _now(known: Connector) -> tuple[str, ...]:
 def _hint(known: Connector) -> tuple[str, ...]:
     if "failed" not in {known.state, *(task.state for task in known.tasks)}:
         return ()
-    return (f"what has failed is started by `connectors restart {known.name}`",)
+    restart = connector_command("connectors restart", known.name)
+    return (f"what has failed is started by `{restart}`",)

@@ -16,6 +16,7 @@ import msgspec
 from exporter.clock import Clock
 from exporter.config import Config, Connect
 from exporter.decode.connector_config import connector_settings
+from exporter.model.commands import connector_command
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
 from exporter.remedy.drivers.rest import CREATES_STOPPED, RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
@@ -233,8 +234,9 @@ def _section(wanted: Wanted) -> Section | tuple[Problem, ...]:
 
 def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Problem]:
     """What of this Connect cluster speaks against it."""
+    stop = connector_command("connectors stop", wanted.name)
     found = [
-        replace(problem, right=_BY_HAND.format(name=wanted.name))
+        replace(problem, right=_BY_HAND.format(stop=stop))
         for problem in too_old(connect, CREATES_STOPPED)
     ]
     if place.connector(wanted.name) is not None:
@@ -249,7 +251,7 @@ def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Proble
 
 _BY_HAND: Final = (
     "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
-    "wherever it likes: where that does no harm, create it, then `connectors stop {name}` and "
+    "wherever it likes: where that does no harm, create it, then `{stop}` and "
     "`offsets import`"
 )
 

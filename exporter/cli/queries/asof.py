@@ -22,6 +22,7 @@ from exporter.decode.dialects import compare, dialect_in
 from exporter.decode.javamap import connect_key_of
 from exporter.decode.source_offsets import decode_value
 from exporter.errors import ClientError, ConfigError, HistoryError
+from exporter.model.commands import connector_command
 from exporter.model.offsets import SourceOffset, Undecodable
 from exporter.remedy.engine.requests import entry_of
 from exporter.toolbox import facts
@@ -167,12 +168,12 @@ def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
     for at in answer.connectors:
         unreachable = [entry for entry in at.then if _own_key(at.connector, entry)]
         if unreachable:
+            alter = connector_command("offsets alter", at.connector, "--worker-config", "FILE")
             output.error(
                 f"{at.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
                 f"{len(at.then)} source partitions, {unreachable[0].source_partition} for one: "
                 f"its task looks up the raw key {_own_key(at.connector, unreachable[0])}. "
-                f"Set them with `offsets alter {at.connector} --worker-config FILE` while the "
-                "worker is stopped"
+                f"Set them with `{alter}` while the worker is stopped"
             )
     undecodable = [(at.connector, entry) for at in answer.connectors for entry in _broken(at)]
     for name, entry in undecodable:
