@@ -300,7 +300,7 @@ def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
             ),
         )
     share = _share(found)
-    where = "" if bounds.share >= 1 else f" in what was looked at, {_percent(share)} of it"
+    where = "" if bounds.share >= 1 else f" in what was inspected, {_percent(share)} of it"
     output.lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
 
 

@@ -266,7 +266,7 @@ def _shown(prepared: list[Prepared], *, dry_run: bool) -> int | None:
         for note in one.notes:
             output.error(f"{one.connector}: {note}")
     if all(one.plan is None for one in prepared):
-        output.error("there is nothing to change: all offsets are as asked for")
+        output.error("there is nothing to change: all offsets are as requested")
         return OK
     print_changes("Changes" if rows else "No offset is changed", rows, after="then")
     return None

@@ -105,8 +105,8 @@ def abort(access: Access, plan_id: str, *, because: str) -> int:
         match answer:
             case Done():
                 output.error(
-                    f"plan {plan_id} is asked to go back, as far as there is a way: plan show "
-                    f"{plan_id} shows how far it is"
+                    f"plan {plan_id} is asked to roll back as far as possible: plan show {plan_id} "
+                    "shows its progress"
                 )
                 return OK
             case NotFound():

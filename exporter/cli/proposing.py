@@ -80,7 +80,7 @@ def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: Outp
         assert told is not None, "nothing is ever taken out of a journal"
         _print(told, output_format=output_format)
         if not answer.new:
-            output.error(f"this was asked for before, under the same --key {asked.key}")
+            output.error(f"this was requested before, with the same --key {asked.key}")
         if _against(told):
             output.error(f"as it is now it could not begin: {_against(told)}")
         output.error(to_do(told.row, at.options))
@@ -191,7 +191,7 @@ def _no(answer: Refused | NotFound | KeyReused, asked: Asked, at: PeopleDesk) ->
             refused(answer)
             return DENIED
         case KeyReused():
-            output.error(f"something else was asked for before under the key {asked.key}")
+            output.error(f"something else was requested before with the key {asked.key}")
             return CHANGED
         case NotFound():
             what = "" if asked.backup is None else f", or no backup {asked.backup}"

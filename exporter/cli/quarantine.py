@@ -360,7 +360,7 @@ def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> in
     except Unreachable:
         raise
     except (Ambiguous, Malformed) as exc:
-        output.error(f"{exc.reason}: {exc}: look at {prepared.where} before you try again")
+        output.error(f"{exc.reason}: {exc}: inspect {prepared.where} before you try again")
         return IN_DOUBT
     except ClientError as exc:
         _note(folder, kept, prepared, failed=True)

@@ -181,12 +181,12 @@ def to_do(row: PlanRow, options: str) -> str:
             )
         case PlanState.RUNNING:
             return (
-                "It is being carried out; to have it go back, as far as there is a way: "
+                "It is being carried out; to roll it back as far as possible: "
                 f'`{COMMAND} plan abort {row.plan_id} --because "..."{on}`.'
             )
         case PlanState.PARKED | PlanState.IN_DOUBT:
             return (
-                f"A person must decide: {row.said}. Look at {row.connector}, then "
+                f"A person must decide: {row.said}. Inspect {row.connector}, then "
                 f'`{COMMAND} plan resolve {row.plan_id} --because "..."{on}` closes it and leaves '
                 f"everything as it is; on the daemon's host, `{COMMAND} plan recover` goes on."
             )

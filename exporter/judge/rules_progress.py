@@ -129,7 +129,7 @@ def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
                 Severity.WARNING,
                 (cluster, None),
                 f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
-                "once: look at the workers, not at the connectors.",
+                "once: check the workers, not the connectors.",
                 evidence=(
                     EvidenceItem("connectors", few(together.connectors)),
                     time_of("last seen", together.at),

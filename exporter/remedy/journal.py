@@ -322,8 +322,8 @@ class Journal:
     def _ours_to_write(self) -> None:
         if self._publish is None and (topic := self.copy_of) is not None:
             raise NotLeader(
-                f"{self.folder / NAME} is a copy of the topic {topic}: nothing was done. What is "
-                "to be written there, the replica that leads has to be asked for, with --url"
+                f"{self.folder / NAME} is a copy of the topic {topic}: nothing was done. "
+                "Name the replica that leads with --url: it alone writes"
             )
 
     def _append(self, plan_id: str, record: AnyRecord) -> None:
@@ -399,7 +399,7 @@ class Journal:
     def _damaged(self, seq: int, what: str) -> JournalDamaged:
         return JournalDamaged(
             f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
-            "Keep the file, look at the connectors it names, and start with another --state-dir"
+            "Keep the file, inspect the connectors it names, and start with another --state-dir"
         )
 
 

@@ -143,7 +143,7 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
     unknown = sorted(look.unseen(request.pairs))
     if unknown and request.allow_new:
         names = told(_name(at) for at in unknown)
-        found.append(f"whether {names} has records of these offsets could not be looked up")
+        found.append(f"whether {names} has records of these offsets could not be read")
     shape = look.shape
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
@@ -164,7 +164,7 @@ def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
     return (
         Problem(
             request.where,
-            f"the first and last record of {names} cannot be looked up",
+            f"the first and last record of {names} cannot be read",
             f"{look.advice() or 'configure the Kafka cluster that it reads from'}; --allow-new "
             "writes them unchecked",
         ),

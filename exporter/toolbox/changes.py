@@ -32,7 +32,7 @@ from exporter.toolbox.place import Place
 from exporter.toolbox.words import nearest, told
 
 MOVES: Final = (
-    "it is running: what it has now still moves until it has stopped; what is asked for does not"
+    "it is running: its present offsets move until it has stopped; the requested ones do not"
 )
 """Of whatever is changed while it runs."""
 Recheck = Callable[[Frozen], tuple[str, ...]]

@@ -119,7 +119,7 @@ def _blind(wish: Wish, known: Facts) -> Problem:
         )
     return Problem(
         where=f"--flow {wish.flow}",
-        wrong="the logs that it copies from cannot be looked up",
+        wrong="the logs that it copies from cannot be read",
         right="; ".join(known.unknown) or "name its source cluster under kafka",
     )
 

@@ -144,7 +144,7 @@ _SAID: Final = (
     "the worker's own topic has of them does not count, and would again without that setting"
 )
 _ELSEWHERE: Final = (
-    "its offsets topic ({topic}) cannot be looked at: if its worker has exactly-once support, "
+    "its offsets topic ({topic}) cannot be read: if its worker has exactly-once support, "
     "Connect cannot remove offsets there and says so after 90 s"
 )
 

@@ -28,6 +28,7 @@ PRIVATE = {
     "in vain": "ineffective",
     "another world": "outdated",
     "glances?|look around|(?:a|one|each) look|two looks": "poll, inspect, compare",
+    "asked for|looked at": "requested, read, inspected",
     "rhythm|habit": "interval, baseline",
     "pace": "rate",
     "trail|news": "syncs since the last poll",

@@ -30,12 +30,12 @@ PLAN = PlanSeen(
     expires_at=NOW + 3460,
     steps=(
         ("copy the record at offset 4711 of east/invoices-2 to quarantine", ()),
-        ("ask for stopped", ("PUT /connectors/invoices-to-s3/stop",)),
+        ("stop the connector", ("PUT /connectors/invoices-to-s3/stop",)),
         (
             "set the offset behind it",
             ('PATCH /connectors/invoices-to-s3/offsets {"kafka_offset": 4712}',),
         ),
-        ("ask for running", ("PUT /connectors/invoices-to-s3/resume",)),
+        ("resume the connector", ("PUT /connectors/invoices-to-s3/resume",)),
     ),
     guards=tuple(
         GuardSeen(

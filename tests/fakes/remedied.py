@@ -160,7 +160,7 @@ class WorldDriver:
             wanted = dict.fromkeys({*before, *self.world.offsets})
         now = {name: self.world.offsets.get(name) for name in wanted}
         if now == wanted:
-            return Look(Standing.DONE, "the offsets are as asked for")
+            return Look(Standing.DONE, "the offsets are as requested")
         if any(now[at] not in {wanted[at], before.get(at)} for at in now):
             return Look(Standing.FOREIGN, "the offsets are neither as before nor as asked for")
         partly = any(now[at] == wanted[at] != before.get(at) for at in now)

@@ -130,7 +130,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
     assert "orders-0" in out
     assert "5-6" in out
     assert "skipped by plan 7" in out
-    assert "2 findings in what was looked at, 100.0% of it" in out
+    assert "2 findings in what was inspected, 100.0% of it" in out
 
 
 def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path)
             "status",
             "task 0 failed on a:8083: org.apache.kafka.connect.errors.ConnectException in C.poll",
         ),
-        (40, "config", "restart asked for, with its tasks, what failed only"),
+        (40, "config", "restart requested, with its tasks, what failed only"),
         (41, "status", "task 0 restarting on a:8083"),
         (42, "status", "task 0 running on a:8083"),
         (50, "offsets", '{"filename":"/in"} went back by 7, from 9 to 2'),

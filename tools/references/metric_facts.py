@@ -255,7 +255,7 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
     },
     "Internal topics": {
         c.TOPIC_PROBLEM: Facts(
-            besides="Absent once the Kafka cluster could not be asked for sixteen minutes; "
+            besides="Absent once the Kafka cluster could not be read for sixteen minutes; "
             "`shared` also needs the tails of the offsets topics.",
             purpose="One series for each problem to fix; `doctor` says how.",
         ),

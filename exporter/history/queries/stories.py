@@ -270,7 +270,7 @@ def _short(value: object) -> str:
 
 def _restart(noun: Mapping[str, Any]) -> str:
     whose = "with its tasks" if noun["include_tasks"] else "without its tasks"
-    return f"restart asked for, {whose}{', what failed only' if noun['only_failed'] else ''}"
+    return f"restart requested, {whose}{', what failed only' if noun['only_failed'] else ''}"
 
 
 def _tasks(count: int) -> str:

@@ -136,7 +136,7 @@ class RestDriver:
             case Expect(pairs=pairs):
                 return as_expected(self._sight.pairs(self._connector), pairs)
             case Freeze():
-                return _ready("offsets can be looked up")
+                return _ready("offsets can be read")
             case _:
                 return _NEVER
 
@@ -315,7 +315,7 @@ class RestDriver:
             case Write():
                 return self._write(step)
             case Settle() | Freeze() | Watch():
-                return Outcome(Answer.ACK, "nothing to ask for")
+                return Outcome(Answer.ACK, "nothing to request")
         return Outcome(Answer.NACK, _NEVER.said)
 
     def _sent(self, step: AnyStep) -> Reply:
@@ -382,7 +382,7 @@ def compared(
         found, was = now.get(at, "none"), before.get(at, "none")
         return Look(Standing.FOREIGN, f"{at} has {found}, and had {was}{more}")
     if not wrong:
-        return Look(Standing.DONE, f"{len(target)} offsets are as asked for")
+        return Look(Standing.DONE, f"{len(target)} offsets are as requested")
     changed = sum(now.get(at) != before.get(at) for at in target)
     if changed:
         return Look(Standing.PARTLY, f"{changed} changed, {len(wrong)} not yet")

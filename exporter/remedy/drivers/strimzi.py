@@ -131,7 +131,7 @@ class StrimziDriver:
             case Expect(pairs=pairs):
                 return as_expected(self._operator.listed(), pairs)
             case Freeze():
-                return Look(Standing.READY, "offsets can be looked up")
+                return Look(Standing.READY, "offsets can be read")
         return Look(Standing.IMPOSSIBLE, "this cannot be done through Strimzi's resources")
 
     def declared(self, state: State) -> Look:
@@ -201,7 +201,7 @@ class StrimziDriver:
             case Reset():
                 return self._changed("reset", None)
             case Settle() | Freeze() | Expect():
-                return Outcome(Answer.ACK, "nothing to ask for")
+                return Outcome(Answer.ACK, "nothing to request")
         return Outcome(Answer.NACK, "this cannot be done through Strimzi's resources")
 
     def _to_state(self, seen: Seen, state: State) -> list[Op]:
@@ -224,7 +224,7 @@ class StrimziDriver:
     def _changed(self, operation: str, body: bytes | None) -> Outcome:
         seen = self._operator.seen()
         if not _stands(seen):
-            return Outcome(Answer.NACK, f"nothing was asked for: {seen.said}")
+            return Outcome(Answer.NACK, f"nothing was requested: {seen.said}")
         try:
             if body is not None:
                 self._operator.put(seen, own_map(self._owner, "alter"), body.decode())

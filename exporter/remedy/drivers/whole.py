@@ -52,7 +52,7 @@ class WithProofs:
     def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
         """See Driver."""
         if isinstance(step, Prove):
-            return Outcome(Answer.ACK, "nothing to ask for")
+            return Outcome(Answer.ACK, "nothing to request")
         return self._driver.carry_out(step, frozen)
 
 

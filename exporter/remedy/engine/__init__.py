@@ -277,7 +277,7 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
     if progress.sent:
         patience_s = _patience_s(progress)
         if now < progress.asked_at + patience_s:
-            said = f"{look.said}; what was asked for has {patience_s:.0f} s to show"
+            said = f"{look.said}; the request has {patience_s:.0f} s to take effect"
             return _pause(progress, said)
     elif progress.refused and progress.over(progress.limits.step_s, now):
         return _fail(progress, Cause.REFUSED, progress.refused, now)

@@ -330,7 +330,7 @@ class _Search:
         found = (
             ("stage", self._stage),
             ("partitions that stand still", str(len(self._suspects))),
-            ("records looked at", str(self._decoded.records)),
+            ("records inspected", str(self._decoded.records)),
         )
         unread = (("dead letters", "could not be read"),) if self._letters is None else ()
         return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))

@@ -114,7 +114,7 @@ def steps(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[StepTold, ...]:
     forth = [_step(plan, each, _forth(progress, at)) for at, each in enumerate(plan.steps)]
     if progress.undoing:
         back = ((at, each) for at, each in enumerate(progress.path))
-        forth += [_step(plan, each, _along(progress, at), "to go back, ") for at, each in back]
+        forth += [_step(plan, each, _along(progress, at), "roll back: ") for at, each in back]
     return tuple(forth)
 
 
@@ -131,7 +131,7 @@ def _step(plan: Plan, step: AnyStep, standing: str, way: str = "") -> StepTold:
 def _forth(progress: Progress, at: int) -> str:
     if not progress.undoing:
         return _along(progress, at)
-    return "was begun" if at in progress.touched else "not begun"
+    return "begun" if at in progress.touched else "not begun"
 
 
 def _along(progress: Progress, at: int) -> str:
@@ -146,5 +146,5 @@ def _along(progress: Progress, at: int) -> str:
     if not progress.sent:
         return "not done" if over else "next"
     if progress.answer is Answer.IN_DOUBT:
-        return "asked for, in doubt"
-    return "asked for, and not seen to be done" if over else "asked for"
+        return "requested, in doubt"
+    return "requested, no effect seen" if over else "requested"

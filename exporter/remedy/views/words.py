@@ -6,6 +6,7 @@ import shlex
 
 from exporter.decode.dialects import has_own_order
 from exporter.decode.jsontext import parse_flat_map
+from exporter.model.commands import PROGRAM, connector_command
 from exporter.model.connectors import ConnectorKind
 from exporter.remedy.engine.progress import Progress
 from exporter.remedy.model.driver import Answer
@@ -24,6 +25,7 @@ from exporter.remedy.model.plan import (
     Reset,
     Restart,
     Settle,
+    State,
     ToState,
     Watch,
     Write,
@@ -57,18 +59,19 @@ from exporter.remedy.model.records import (
     Verified,
 )
 
-COMMAND = "offsetwatch"
+COMMAND = PROGRAM
+_REQUESTS = {State.STOPPED: "stop", State.PAUSED: "pause", State.RUNNING: "resume"}
 
 
 def doing(step: AnyStep) -> str:
     """A step, as something that is being done."""
     match step:
         case ToState():
-            return f"ask for {step.state}"
+            return f"{_REQUESTS[step.state]} the connector"
         case Settle():
-            return "wait until nothing is written any more"
+            return "wait until the connector writes nothing"
         case Freeze():
-            return "look all offsets up and back them up"
+            return "read all offsets and back them up"
         case Alter():
             return f"set the offsets of {_partitions(len(step.pairs))}"
         case Reset():
@@ -82,7 +85,7 @@ def doing(step: AnyStep) -> str:
         case Restart():
             return "restart the connector"
         case Watch():
-            return f"watch it run for {step.quiet_s:.0f} s"
+            return f"check that it runs for {step.quiet_s:.0f} s"
         case DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
         case _:
@@ -94,9 +97,9 @@ def _of_one_record(step: Copy | Expect | Prove) -> str:
         case Copy():
             return f"copy {_where(step.record)} to {step.to}"
         case Expect():
-            return f"see that {'; '.join(_pair(at) for at in step.pairs)} still stands"
+            return f"check that {'; '.join(_pair(at) for at in step.pairs)} is unchanged"
         case Prove():
-            return f"see it get past {_where(step.record)}, and run for {step.quiet_s:.0f} s"
+            return f"check that it passes {_where(step.record)} and runs for {step.quiet_s:.0f} s"
 
 
 def _where(at: RecordAt) -> str:
@@ -128,7 +131,7 @@ def of_record(record: StepRecord, progress: Progress) -> str:
         case Answered():
             return f"{_WORTH[record.answer]}: {record.said}"
         case Turned():
-            return f"going back: {record.said}"
+            return f"rolling back: {record.said}"
         case Verified():
             return f"{progress.plan.subject.connector}: {record.said}" if record.said else ""
         case Opened() | Resumed() | Parked() | Ended():
@@ -182,10 +185,10 @@ def _vouched(progress: Progress) -> str:
     if progress.definite is None:
         return ""
     if progress.definite and _as_hash_map(progress):
-        name = shlex.quote(progress.plan.subject.connector)
+        explain = connector_command("explain", progress.plan.subject.connector)
         return (
             "; Connect wrote them in the order of a Java HashMap, and whether its task reads them "
-            f"shows when it has started and committed: `{COMMAND} explain {name}`. If it goes on "
+            f"shows when it has started and committed: `{explain}`. If it goes on "
             "from where it was, stop the workers and change them with --worker-config"
         )
     if progress.definite:
@@ -213,18 +216,18 @@ def _to_decide(progress: Progress, options: str) -> str:
     plan, parked = progress.plan, progress.parked
     assert parked is not None
     on = f" {options}" if options else ""
-    step = f"{'to go back, ' if progress.undoing else ''}{doing(progress.step)}"
+    step = f"{'roll back: ' if progress.undoing else ''}{doing(progress.step)}"
     said = [f"{plan.subject.connector}: stopped half way, at the step: {step}: {parked.said}."]
     if progress.turned is not None:
-        said.append(f"It had to go back because: {progress.turned.said}.")
+        said.append(f"It had to be rolled back: {progress.turned.said}.")
     said.append(_what_stands(progress))
     if parked.ending is Ending.IN_DOUBT:
         said.append(
-            "What was asked for may still happen: resume the connector only once you see that it "
-            "has, or that no worker is at it any more."
+            "The request may still take effect: resume the connector only once it has, or once no "
+            "worker works on it any more."
         )
     said.append(
-        f"Look at the connector, then decide: to let the plan go on from what it finds, "
+        f"Inspect the connector, then decide: to let the plan go on from what it finds, "
         f"`{COMMAND} plan recover {plan.plan_id}{on}`; to leave everything as it is now, "
         f'`{COMMAND} plan resolve {plan.plan_id} --because "..."{on}`{_and_restore(progress, on)}. '
         "Until then no other change of this connector is begun."
@@ -237,7 +240,7 @@ def cut_off(progress: Progress, options: str) -> str:
     plan = progress.plan
     on = f" {options}" if options else ""
     begun = progress.sent > 0
-    step = f"{'to go back, ' if progress.undoing else ''}{doing(progress.step)}"
+    step = f"{'roll back: ' if progress.undoing else ''}{doing(progress.step)}"
     return (
         f"{plan.subject.connector}: cut off at the step: {step}"
         f"{', which may have happened' if begun else ''}. "
@@ -282,7 +285,7 @@ def _decided(record: AnyRecord) -> str:
         case Proposed():
             return f"{record.plan.subject.connector}: proposed: {record.plan.verb}"
         case Approved() | Rejected() | AbortAsked():
-            said = {Approved: "approved", Rejected: "rejected", AbortAsked: "to go back, asked"}
+            said = {Approved: "approved", Rejected: "rejected", AbortAsked: "rollback requested"}
             because = f": {record.because}" if record.because else ""
             return f"{said[type(record)]} by {record.by}{because}"
         case Lapsed():

@@ -16,7 +16,7 @@ export async function detail(cell, row, { at, boards_url: boards }, ask) {
     const found = parsed(await ask(path));
     parts = flow ? flowParts(row, found) : connectorParts(found.connectors[0], found.at);
   } catch {
-    parts = [element("p", { kind: "warned" }, "Its partitions could not be asked for.")];
+    parts = [element("p", { kind: "warned" }, "Its partitions could not be read.")];
   }
   if (!cell.isConnected) return;
   const board = boardLink(boards, { ...row, connector: name });

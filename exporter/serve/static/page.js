@@ -251,7 +251,7 @@ async function pollTrends() {
     write(at["trend-note"], trends.since === null ? "" : `Lines of the last hour begin at ${clock(trends.since)}. They are in memory only and start empty after a restart.${cut}`);
     for (const board of Object.values(boards)) board.render();
   } catch {
-    write(at["trend-note"], "The lines of the last hour could not be asked for.");
+    write(at["trend-note"], "The lines of the last hour could not be read.");
   }
 }
 

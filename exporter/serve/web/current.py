@@ -101,14 +101,14 @@ def _read(path: Path) -> InUse:
 def _weaker(new: Web, old: Web) -> Iterator[str]:
     """What a change of the file would take away."""
     if old.basic_auth_users and not new.basic_auth_users:
-        yield "basic_auth_users: to ask for no password any more needs a restart"
+        yield "basic_auth_users: removing all passwords needs a restart"
     if old.tls_server_config is None:
         return
     if new.tls_server_config is None:
-        yield "tls_server_config: to go back to plain HTTP needs a restart"
+        yield "tls_server_config: plain HTTP again needs a restart"
         return
     before, after = old.tls_server_config, new.tls_server_config
     if (before.demands, before.verifies) > (after.demands, after.verifies):
-        yield "tls_server_config.client_auth_type: to ask for less needs a restart"
+        yield "tls_server_config.client_auth_type: requiring less needs a restart"
     if before.client_allowed_sans is not None and after.client_allowed_sans is None:
         yield "tls_server_config.client_allowed_sans: to let in any name needs a restart"

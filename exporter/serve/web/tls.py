@@ -64,7 +64,7 @@ def without_effect(web: Web) -> tuple[str, ...]:
         return ()
     found = []
     if tls.client_auth_type == "RequestClientCert":
-        found.append(f"{_PATH}.client_auth_type: no certificate is asked for")
+        found.append(f"{_PATH}.client_auth_type: no certificate is requested")
     if tls.client_auth_type == "RequireAnyClientCert":
         found.append(f"{_PATH}.client_auth_type: certificates are also verified")
     if len(tls.curve_preferences) > 1:

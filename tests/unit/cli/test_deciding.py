@@ -124,7 +124,7 @@ def test_approving_shows_the_plan_and_writes_down_who_and_why(bureau):
     bureau.proposed()
     done = approved(bureau, "--yes", "--because", "I have looked at the record")
     assert done.exit_code == 0
-    assert "ask for stopped" in done.stdout
+    assert "stop the connector" in done.stdout
     record = bureau.bench.journal.records("p1")[-1]
     assert isinstance(record, Approved)
     assert (record.by, record.because) == (person(), "I have looked at the record")
@@ -236,7 +236,7 @@ def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
     assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 0
     said = capsys.readouterr().err
     assert "plan p1 is approved" in said
-    assert "2. ask for stopped: done" in said
+    assert "2. stop the connector: done" in said
     assert said.endswith("skip one record of orders: succeeded\n")
 
 
@@ -341,7 +341,7 @@ def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
     bureau.bench.journal.open(plan, Opened(at=now, plan=plan))
     done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert (done.exit_code, state(bureau)) == (0, PlanState.RUNNING)
-    assert "is asked to go back" in done.stderr
+    assert "is asked to roll back" in done.stderr
     again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert again.exit_code == 4
     assert again.stderr == f"{person()} has already aborted plan p1\n"

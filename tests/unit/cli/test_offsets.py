@@ -146,7 +146,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_no_trace(
     shell: Shell, worker: fake.Connect
 ) -> None:
     done = shell.run("reset", "src", "--dry-run")
-    for step in ("1. ask for stopped", "reset all offsets", "5. ask for running"):
+    for step in ("1. stop the connector", "reset all offsets", "5. resume the connector"):
         assert step in done.stdout
     assert "removed" in done.stdout
     assert "nothing was written" in done.stderr

@@ -104,7 +104,7 @@ def test_asked_again_under_the_same_key_it_is_the_same_plan(bureau):
     typed(*SKIP, "--key", "once", bureau=bureau)
     again = typed(*SKIP, "--key", "once", bureau=bureau)
     assert (again.exit_code, len(bureau.office.plans())) == (0, 1)
-    assert "was asked for before" in again.stderr
+    assert "was requested before" in again.stderr
     other = typed(
         *("plan", "create", "stop", "--connector", "orders"),
         *("--because", "x", "--key", "once"),

@@ -112,7 +112,7 @@ def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
     early = seen(asked, Standing.READY, NOW + patience_s - 0.1)
     assert waits(early)
     assert isinstance(early.command, Pause)
-    said = f"it is so; what was asked for has {patience_s:.0f} s to show"
+    said = f"it is so; the request has {patience_s:.0f} s to take effect"
     assert early.command.said == said
     again = seen(asked, Standing.READY, NOW + patience_s)
     assert isinstance(again.command, CarryOut)

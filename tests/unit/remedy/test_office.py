@@ -334,8 +334,8 @@ def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
     assert told.row.state is PlanState.RESTORED
     assert [(at.step, at.standing) for at in told.steps[-3:]] == [
         ("set the offsets of 2 source partitions", "not begun"),
-        ("ask for running", "not begun"),
-        ("to go back, ask for running", "done"),
+        ("resume the connector", "not begun"),
+        ("roll back: resume the connector", "done"),
     ]
 
 

@@ -178,7 +178,7 @@ def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
     assert bench.world.offsets == AFTER
-    assert "ask for running: no" in result.said
+    assert "resume the connector: no" in result.said
 
 
 def test_a_change_that_lands_while_it_is_refused_the_second_time_is_seen_to_be_done(bench):
@@ -393,7 +393,7 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
     assert "cannot be written" in result.said
-    assert "cut off at the step: ask for stopped, which may have happened" in result.said
+    assert "cut off at the step: stop the connector, which may have happened" in result.said
     assert [step for _, step in bench.world.writes] == [ToState(State.STOPPED)]
     bench.driver.misbehave = lambda step: None
     bench.died()

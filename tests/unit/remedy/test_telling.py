@@ -172,12 +172,12 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
     ("more", "standing"),
     [
         pytest.param((), "next", id="next"),
-        pytest.param((ASKED,), "asked for", id="asked"),
-        pytest.param((ASKED, DOUBT), "asked for, in doubt", id="without-an-answer"),
+        pytest.param((ASKED,), "requested", id="asked"),
+        pytest.param((ASKED, DOUBT), "requested, in doubt", id="without-an-answer"),
         pytest.param((ASKED, DOUBT, LATE), "in doubt", id="parked-in-doubt"),
         pytest.param((ASKED, PARKED), "stopped here", id="parked"),
         pytest.param((ENDED,), "not done", id="over"),
-        pytest.param((ASKED, ENDED), "asked for, and not seen to be done", id="over-once-asked"),
+        pytest.param((ASKED, ENDED), "requested, no effect seen", id="over-once-asked"),
     ],
 )
 def test_what_has_become_of_each_step_is_told(more: tuple[AnyRecord, ...], standing: str) -> None:
@@ -189,10 +189,10 @@ def test_the_way_back_is_told_behind_the_way_forth() -> None:
     turned = Turned(at=1.0, steps=back, cause=Cause.REFUSED, said="404")
     found = telling.steps(OWN, (*BEGUN, turned, Verified(at=1.0, index=0, undoing=True, said="")))
     assert [(at.step, at.standing) for at in found[5:]] == [
-        ("to go back, ask for running", "done"),
-        ("to go back, ask for paused", "next"),
+        ("roll back: resume the connector", "done"),
+        ("roll back: pause the connector", "next"),
     ]
-    assert [at.standing for at in found[:5]] == ["was begun", *["not begun"] * 4]
+    assert [at.standing for at in found[:5]] == ["begun", *["not begun"] * 4]
 
 
 def test_requests_are_told_of_plans_that_make_them() -> None:

@@ -75,9 +75,9 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (ToState(State.PAUSED), "ask for paused"),
-        (Settle(), "wait until nothing is written any more"),
-        (Freeze(), "look all offsets up and back them up"),
+        (ToState(State.PAUSED), "pause the connector"),
+        (Settle(), "wait until the connector writes nothing"),
+        (Freeze(), "read all offsets and back them up"),
         (Alter((A,)), "set the offsets of one source partition"),
         (Alter((A, B)), "set the offsets of 2 source partitions"),
         (Reset(), "reset all offsets"),
@@ -88,8 +88,8 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
         (Restart(), "restart the connector"),
         (DeleteTopic("k", "t", "id"), "delete the topic k/t"),
         (Copy(POISON, "s", 1, "key", "k/q"), "copy east/orders-0@7 to k/q"),
-        (Expect((A, B)), "see that a -> 1; b -> none still stands"),
-        (Prove(A, POISON, 60.0), "see it get past east/orders-0@7, and run for 60 s"),
+        (Expect((A, B)), "check that a -> 1; b -> none is unchanged"),
+        (Prove(A, POISON, 60.0), "check that it passes east/orders-0@7 and runs for 60 s"),
     ],
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
@@ -118,7 +118,7 @@ def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> 
             Answered(at=1.0, answer=Answer.IN_DOUBT, said="500"),
             "in doubt, looking whether it happened: 500",
         ),
-        (TURNED, "going back: HTTP 404"),
+        (TURNED, "rolling back: HTTP 404"),
         (Verified(at=1.0, index=3, undoing=False, said="is so"), "orders: is so"),
         (Verified(at=1.0, index=3, undoing=False, said=""), ""),
         (Opened(at=1.0, plan=PLAN), ""),
@@ -192,7 +192,7 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
         ),
         pytest.param(
             replace(BEGUN, undoing=True, touched=frozenset({0})),
-            "orders: cut off at the step: to go back, set the offsets of 2 source partitions. Its "
+            "orders: cut off at the step: roll back: set the offsets of 2 source partitions. Its "
             "offsets are unchanged. It was running before, and may be stopped now. ",
             id="on-the-way-back",
         ),
@@ -218,8 +218,8 @@ def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
     assert words.cut_off(progress, "").startswith(f"{said}`offsetwatch plan recover p1`")
 
 
-DOUBT = " What was asked for may still happen: "
-BACK = " It had to go back because: HTTP 404."
+DOUBT = " The request may still take effect: "
+BACK = " It had to be rolled back: HTTP 404."
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ BACK = " It had to go back because: HTTP 404."
         pytest.param({}, ("at the step: set the offsets of",), (DOUBT, BACK), id="parked"),
         pytest.param(
             {"turned": TURNED, "undoing": True},
-            ("at the step: to go back, set the offsets of", BACK),
+            ("at the step: roll back: set the offsets of", BACK),
             (DOUBT,),
             id="on-the-way-back",
         ),
@@ -316,7 +316,7 @@ REFUSED = Refused(
         ),
         (Approved(at=1.0, by="ada", plan_sha256="s"), "approved by ada"),
         (Rejected(at=1.0, by="ada", because="no"), "rejected by ada: no"),
-        (AbortAsked(at=1.0, by="ada", because="no"), "to go back, asked by ada: no"),
+        (AbortAsked(at=1.0, by="ada", because="no"), "rollback requested by ada: no"),
         (Lapsed(at=1.0, void=True, said="x"), "void: x"),
         (Lapsed(at=1.0, void=False, said="x"), "not approved in time: x"),
         (ModeSet(at=1.0, mode="auto", by="ada", because="x"), "mode auto by ada: x"),

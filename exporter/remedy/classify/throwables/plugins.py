@@ -14,7 +14,7 @@ from exporter.remedy.classify.throwables.kinds import FailureKind, Hint, Rule, r
 FORMATS: Final[tuple[Rule, ...]] = (
     rule(
         Hint.VALUE,
-        "Jackson: text that is no JSON, or JSON that is not of the type asked for. They are "
+        "Jackson: text that is no JSON, or JSON that is not of the requested type. They are "
         "IOExceptions to Java, but a socket's error is not among them",
         "com.fasterxml.jackson.",
         "core.JsonParseException core.JsonProcessingException core.io.JsonEOFException "
