@@ -55,6 +55,6 @@ def test_inhibition_names_alerts_that_are_there_and_labels_that_they_have() -> N
         assert named <= ALERT_RULES.keys()
         assert "OffsetwatchBlind" not in named
         for name in named:
-            said = ALERT_RULES[name]["annotations"]["description"]
+            said = ALERT_RULES[name]["annotations"]["summary"]
             for label in set(rule["equal"]) - {"job"}:
                 assert f"$labels.{label}" in re.sub(r"\s+", " ", said), (name, label)

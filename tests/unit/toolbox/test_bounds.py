@@ -245,7 +245,7 @@ def test_a_topic_named_as_it_is_called_downstream_is_told_its_name_upstream() ->
 def test_what_is_not_known_is_refused_once_with_what_to_configure() -> None:
     facts = mirror(topics=None, logs={}, unknown=("add a cluster with 127.0.0.1:29192 to kafka:",))
     (said,) = ask(facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}'))
-    assert said.startswith("c: the first and last record of orders-0, x-0 cannot be looked up")
+    assert said.startswith("c: the first and last record of orders-0, x-0 cannot be read")
     assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in said
 
 
@@ -255,13 +255,13 @@ def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -
     assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
     request = Request("c", (Pair(ORDERS, '{"offset":1}'),), "c", allow_new=True)
     (note,) = notes(request, facts)
-    assert "orders-0 has records of these offsets could not be looked up" in note
+    assert "orders-0 has records of these offsets could not be read" in note
 
 
 def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
     facts = Facts("c", ConnectorKind.UNKNOWN, "", present=(Pair(ORDERS, '{"offset":1}'),))
     (said,) = ask(facts, (ORDERS, '{"offset":2}'))
-    assert "orders-0 cannot be looked up" in said
+    assert "orders-0 cannot be read" in said
     assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
 
 
