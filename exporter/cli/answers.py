@@ -139,7 +139,7 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
         if elsewhere:
             raise
         if isinstance(exc, Denied):
-            output.error(f"{exc.reason}: {exc}: asking without the daemon")
+            output.client_error(exc, "asking without the daemon")
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         if elsewhere:

@@ -137,7 +137,7 @@ def change(
         output.error(str(exc))
         return DENIED
     except Denied as exc:
-        output.error(f"{exc.reason}: {exc}")
+        output.client_error(exc)
         return UNAUTHORISED
 
 

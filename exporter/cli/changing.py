@@ -139,7 +139,7 @@ def _prepared_or_why(way: AnyWay, asked: Asked) -> Prepared:
         raise
     except ClientError as exc:
         right = "`--connectors` imports the others without it"
-        return Prepared(name, (Problem(name, f"not read: {exc.reason}: {exc}", right),))
+        return Prepared(name, (Problem(name, f"not read: {output.client_text(exc)}", right),))
 
 
 def changed(
@@ -183,10 +183,10 @@ def changed(
         output.error(str(exc))
         return DENIED
     except Denied as exc:
-        output.error(f"{exc.reason}: {exc}")
+        output.client_error(exc)
         return UNAUTHORISED
     except Refused as exc:
-        output.error(f"{exc.reason}: {exc}")
+        output.client_error(exc)
         return DENIED
 
 

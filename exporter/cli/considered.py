@@ -64,7 +64,7 @@ def considered(
         ) as parts:
             return tuple(_asked(parts.planner, at) for at in found)
     except ClientError as exc:
-        output.error(f"remediation was not evaluated: {exc}")
+        output.error(f"remediation was not evaluated: {output.client_text(exc)}")
         return ()
 
 

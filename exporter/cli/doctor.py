@@ -222,7 +222,7 @@ class Doctor:
         try:
             yield diagnosis.version(about, release(name, properties))
         except ClientError as exc:
-            yield Line(about, "version", "unknown", f"{exc.reason}: {exc.detail}")
+            yield Line(about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice)
 
     def _topics(self, name: str, snapshot: Snapshot) -> Iterator[Line]:
         about, admin = f"kafka {name}", self._admins[name]

@@ -117,7 +117,7 @@ def _named(name: str, unread: list[ClientError]) -> Iterator[None]:
     except Unreachable:
         raise
     except ClientError as exc:
-        _tell(f"{name}: not read: {exc}", exc, unread)
+        _tell(f"{name}: not read: {output.client_text(exc)}", exc, unread)
 
 
 def _tell(said: str, error: ClientError, unread: list[ClientError]) -> None:

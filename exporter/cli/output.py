@@ -55,14 +55,22 @@ def error(text: str) -> None:
     sys.stderr.write(f"{visible(plain)}\n")
 
 
-def client_error(failed: ClientError) -> None:
-    """Print what a cluster or server did not do, and what to do about it."""
+def client_text(failed: ClientError, then: str = "") -> str:
+    """Return what a cluster or server did not do, `then` what became of the command, and what to
+    do about it.
+    """
+    said = ": ".join(filter(None, (failed.reason, str(failed), then)))
+    return f"{said}; {failed.advice}" if failed.advice else said
+
+
+def client_error(failed: ClientError, then: str = "") -> None:
+    """Print the text of an error (client_text); where nothing was read, a line for each cluster."""
     if isinstance(failed, NothingRead):
         for line in failed.lines:
             error(line)
         error(f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do")
         return
-    error(f"{failed.reason}: {failed}" + (f"; {failed.advice}" if failed.advice else ""))
+    error(client_text(failed, then))
 
 
 def lines(title: str, rows: Iterable[str]) -> None:

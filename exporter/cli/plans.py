@@ -151,7 +151,7 @@ def records_of(at: At, plan_id: str) -> tuple[Entry, ...]:
     try:
         return tuple(entry for entry in _from(at, 1) if entry.plan_id == plan_id)
     except Denied as exc:
-        output.error(f"its journal is not shown: {exc.detail}")
+        output.error(f"its journal is not shown: {output.client_text(exc)}")
         return ()
 
 

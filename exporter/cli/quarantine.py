@@ -318,7 +318,7 @@ def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = t
             return DENIED
         return _written(target, prepared, kept, folder)
     except Denied as exc:
-        output.error(f"{exc.reason}: {exc}")
+        output.client_error(exc)
         return UNAUTHORISED
 
 
@@ -360,11 +360,11 @@ def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> in
     except Unreachable:
         raise
     except (Ambiguous, Malformed) as exc:
-        output.error(f"{exc.reason}: {exc}: inspect {prepared.where} before you try again")
+        output.client_error(exc, f"inspect {prepared.where} before you try again")
         return IN_DOUBT
     except ClientError as exc:
         _note(folder, kept, prepared, failed=True)
-        output.error(f"{exc.reason}: {exc}: nothing was written")
+        output.client_error(exc, "nothing was written")
         return DENIED
     output.error(f"written to {prepared.where}@{offset}, read back, and as it was")
     return OK

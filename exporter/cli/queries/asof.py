@@ -211,7 +211,7 @@ def _now(
             try:
                 return dict(rest_offsets(connect, of.connector))
             except ClientError as exc:
-                output.error(f"{exc}: compared with the newest in the tables instead")
+                output.client_error(exc, "compared with the newest in the tables instead")
     return in_tables
 
 

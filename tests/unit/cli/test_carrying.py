@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exporter.cli import carrying
+from exporter.cli import carrying, changing
+from exporter.cli.asked import Changing, Where
+from exporter.errors import Denied
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -38,3 +43,25 @@ def test_a_name_that_is_to_be_typed_is_shown_as_what_it_is(monkeypatch, capsys):
     assert not carrying.confirmed(name, yes=False)
     assert "(\\u202esredro)" in capsys.readouterr().err
     assert carrying.confirmed("orders", yes=False)
+
+
+def denied(*_: Any, **__: Any) -> Any:
+    raise Denied("east", "no", advice="set sasl.password")
+
+
+def test_what_a_cluster_denies_comes_with_what_to_do_about_it(monkeypatch, tmp_path, capsys):
+    how = carrying.How(folder=tmp_path)
+    none: Any = None
+    assert carrying.change(how, place="p", connector="c", driver=none, prepare=denied) == 6
+    assert capsys.readouterr().err == "denied: east: no; set sasl.password\n"
+
+    @contextmanager
+    def way_of(*_: Any, **__: Any) -> Any:
+        yield none
+
+    monkeypatch.setattr(changing, "way_of", way_of)
+    monkeypatch.setattr(changing, "_finish_earlier", lambda *_: {})
+    where = Where(None, None, Path("worker.properties"))
+    how_much = Changing(dry_run=False, yes=True, state_dir=tmp_path, timeout_s=1.0, allow_new=False)
+    assert changing.changed(where, (), denied, how_much, typed=False) == 6
+    assert capsys.readouterr().err == "denied: east: no; set sasl.password\n"

@@ -112,4 +112,4 @@ def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
 
     monkeypatch.setattr(verbs, "parts_of", broken)
     assert asked(agency) == ()
-    assert "was not evaluated: east: no broker answers" in capsys.readouterr().err
+    assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err

@@ -322,6 +322,12 @@ def test_a_cluster_that_is_away_is_told_as_such(logs, path, folder):
     assert journalled(folder) == []
 
 
+def test_a_cluster_that_denies_it_is_told_with_what_to_do_about_it(logs, path, folder, capsys):
+    logs.down = Denied("east", "no", advice="set sasl.password")
+    assert replayed(logs, path) == 6
+    assert "denied: east: no; set sasl.password\n" in capsys.readouterr().err
+
+
 def test_what_cannot_be_read_back_is_in_doubt(logs, path, folder, capsys):
     logs.silent = True
     assert replayed(logs, path) == 5
