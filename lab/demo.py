@@ -32,6 +32,7 @@ from lab import compare, demo_poison
 from lab.cluster import Lab
 from lab.jars import jars
 from lab.load import Load
+from lab.moments import seconds
 from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
@@ -295,8 +296,8 @@ def _position(offset: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={value}" for name, value in offset.items())
 
 
-def _age(now: float, at: float | None) -> str:
-    return "-" if at is None else f"{max(0.0, now - at):.0f} s ago"
+def _age(now: str, at: str | None) -> str:
+    return "-" if at is None else f"{max(0.0, seconds(now) - seconds(at)):.0f} s ago"
 
 
 def _footer(product: Product, load: Load, hint: str) -> Text:

@@ -16,6 +16,7 @@ import click
 from exporter.config.remedy import Remedy
 from lab.cluster import Lab
 from lab.guarded import SHORTENED
+from lab.moments import seconds
 from lab.product import Product, not_read_since
 from lab.remedy_told import WAITS, Told
 from lab.specimens import at_once, records
@@ -129,7 +130,7 @@ def found_failed(product: Product, connector: str) -> None:
         names = [(at["name"], at["connector"]) for at in told["findings"]]
         if ("task_failed", connector) not in names:
             raise NotYet(f"found wrong: {names}")
-        return float(told["at"])
+        return seconds(told["at"])
 
     def read(since: float) -> float:
         told = product.get("/api/v1/connectors")
@@ -140,10 +141,10 @@ def found_failed(product: Product, connector: str) -> None:
         ]
         if unread:
             raise NotYet(f"not read since: {unread}")
-        return float(told["at"])
+        return seconds(told["at"])
 
     def judged(since: float) -> None:
-        at = product.get("/api/v1/findings")["at"]
+        at = seconds(product.get("/api/v1/findings")["at"])
         if at <= since + TICK_S:
             raise NotYet(f"shown as of {at}")
 

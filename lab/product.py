@@ -17,6 +17,7 @@ import httpx
 
 from lab.cluster import Lab
 from lab.errors import LabError
+from lab.moments import seconds
 from lab.ports import LOOPBACK
 from lab.processes import Child, finished
 from lab.program import EXPORTER
@@ -224,4 +225,8 @@ def _ends(text: str, kept: int = 2000) -> str:
 
 def not_read_since(document: Mapping[str, Any], since: float) -> list[Mapping[str, Any]]:
     """The inputs of a document of /api/v1/connectors that were not read after this moment."""
-    return [at for at in document["inputs"] if (at["last_success_at"] or 0.0) <= since]
+    return [
+        at
+        for at in document["inputs"]
+        if at["last_success_at"] is None or seconds(at["last_success_at"]) <= since
+    ]

@@ -27,6 +27,7 @@ from lab.connectors import MM2_SOURCE, UPSTREAM
 from lab.errors import LabError
 from lab.latency import MirrorLatency
 from lab.load import TOPICS, Load
+from lab.moments import seconds
 from lab.options import KAFKA_VERSION
 from lab.plot import Series, picture
 from lab.ports import free_port
@@ -161,7 +162,7 @@ def frozen(moments: Sequence[Moment]) -> bool:
 
 def _judged_at(product: Product) -> float:
     """When the snapshot that the product answers from was made, Unix time."""
-    return float(product.get("/api/v1/flows")["at"])
+    return seconds(product.get("/api/v1/flows")["at"])
 
 
 def _all_wait(product: Product) -> None:

@@ -30,6 +30,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.jsontext import text
+from lab.moments import seconds
 from lab.witness import EndsSample
 
 Subject = tuple[Hashable, ...]
@@ -263,7 +264,9 @@ def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: flo
                 value = text(entry["offset"])
                 found.append(Claim(POLLED, subject, value, asked_at, answered_at))
                 continue
-            place = (entry["kafka_partition"], entry["log_offset"], entry["committed_at"])
+            committed_at = entry["committed_at"]
+            committed_at = None if committed_at is None else seconds(committed_at)
+            place = (entry["kafka_partition"], entry["log_offset"], committed_at)
             said = (text(entry["offset"]), *place)
             found.append(Claim(POSITION, subject, said, asked_at, answered_at))
         for at in connector["sink_partitions"]:
@@ -282,9 +285,10 @@ def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: flo
 
 def _snapshot(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
     """The moment it claims to be of. Before the first tick there is none, and nothing in it."""
-    if document["at"] == 0.0 and not document["inputs"]:
+    at = seconds(document["at"])
+    if at == 0.0 and not document["inputs"]:
         return []
-    return [Claim(SNAPSHOT, (), document["at"], asked_at, answered_at)]
+    return [Claim(SNAPSHOT, (), at, asked_at, answered_at)]
 
 
 def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
@@ -317,7 +321,7 @@ def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -
                     found.append(Claim(LAG_POSITION, subject, None, asked_at, answered_at))
         for at in flow["syncs"]:
             subject = (flow["source"], at["topic"], at["partition"])
-            pair = (at["upstream_offset"], at["downstream_offset"], at["at"])
+            pair = (at["upstream_offset"], at["downstream_offset"], seconds(at["at"]))
             found.append(Claim(SYNC, subject, pair, asked_at, answered_at))
     return found
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from exporter import config as configuration
+from exporter import documents
 from exporter.cli import output
 from exporter.cli.remote.own_daemon import Answer
 from exporter.cli.remote.read_listener import ASK_S, ReadListener, document
@@ -26,6 +27,7 @@ from exporter.config import Config
 from exporter.config.identity import clusters_of, differences
 from exporter.daemon import state_dir
 from exporter.errors import ClientError, ConfigError, Denied, Malformed
+from exporter.model.moments import Moment
 from exporter.serve.status import UnreadInput
 from exporter.state.snapshot import Snapshot
 
@@ -87,7 +89,7 @@ class _OfCluster(msgspec.Struct):
 class _Head(msgspec.Struct):
     """What the documents have in common, as far as it is needed here."""
 
-    at: float
+    at: Moment
     ready: bool | None = None
     waiting_for: tuple[str, ...] = ()
     unread: tuple[UnreadInput, ...] = ()
@@ -134,7 +136,7 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
             and _is_of_others(answer, loaded, reading, listener)
         ):
             return None
-        head = msgspec.json.decode(answer.body, type=_Head)
+        head = documents.decode(answer.body, _Head)
     except ClientError as exc:
         if elsewhere:
             raise

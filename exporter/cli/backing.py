@@ -13,6 +13,7 @@ from exporter.cli.plans import OK, Home
 from exporter.cli.reading import way_of
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError
+from exporter.model.moments import Moment
 from exporter.remedy import backups
 from exporter.toolbox.words import nearest, told
 
@@ -48,7 +49,7 @@ def list_backups(home: Home, *, output_format: OutputFormat) -> int:
             [
                 {
                     "path": str(kept.path),
-                    "written_at": kept.at,
+                    "written_at": Moment(kept.at),
                     "sha256": kept.sha256,
                     "connectors": dict(kept.connectors),
                 }

@@ -16,6 +16,7 @@ from exporter.clock import SystemClock
 from exporter.config import Config
 from exporter.daemon.remedy_parts import parts_of
 from exporter.errors import ClientError
+from exporter.model.moments import Moment
 from exporter.remedy.guards import Permission, permission
 from exporter.remedy.journal import NAME
 from exporter.remedy.model.desk import GuardTold
@@ -88,7 +89,7 @@ def as_documents(found: tuple[Considered, ...]) -> list[Mapping[str, Any]]:
         {
             "incident": at.incident.key,
             "what": at.incident.said,
-            "since": at.incident.since,
+            "since": Moment(at.incident.since),
             "action": at.action,
             "comes_to": at.comes_to.value,
             "plan": at.plan,

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from exporter import documents
 from exporter.cli import output, told
 from exporter.cli.answers import ReadAnswer, Reading, answer
 from exporter.cli.considered import Considered, as_documents, considered, print_considered
@@ -15,37 +16,23 @@ from exporter.cli.output import OutputFormat
 from exporter.cli.reading import connect_named
 from exporter.cli.remedied import as_document, print_remedied, remedied
 from exporter.cli.unread import Unread, cluster_of
-from exporter.cli.verbs import NULL, text_of
+from exporter.cli.verbs import text_of
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, Malformed, TimedOut
 from exporter.model.conditions import shown_state, worst_state
 from exporter.serve import failover
-from exporter.serve.explain import Document, explained
-from exporter.serve.findings import FindingRow, JudgementRow
+from exporter.serve.bodies import (
+    DatedOffset,
+    ExplainBody,
+    ExplainedFlow,
+    ExplainedMirrorPartition,
+    RouterRow,
+    SourcePartition,
+)
+from exporter.serve.explain import explained
 from exporter.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
-_LOSS = ("topic", "partition", "cause", "first", "last", "records")
-
-
-class _RawKey(msgspec.Struct):
-    offset: msgspec.Raw = NULL
-
-
-class _RawSource(msgspec.Struct):
-    """What of a source partition is the connector's own JSON, byte by byte."""
-
-    source_partition: msgspec.Raw
-    offset: msgspec.Raw = NULL
-    shadow: msgspec.Raw = NULL
-    raw_keys_unsure: tuple[_RawKey, ...] = ()
-
-
-class _Raws(msgspec.Struct):
-    at: float
-    source_partitions: tuple[_RawSource, ...]
-    findings: tuple[FindingRow, ...]
-    judgements: tuple[JudgementRow, ...]
 
 
 def explain(
@@ -66,8 +53,8 @@ def explain(
             for cluster_unread in answered.unread:
                 output.error(cluster_unread.text)
             raise TimedOut(f"connector {name}", "it is not in what could be read")
-        found, raws = _decoded(answered)
-        whose = (str(found["connect_cluster"]), str(found["name"]))
+        found = _decoded(answered)
+        whose = (found["connect_cluster"], found["name"])
         missing = _missing(found, answered)
         config, look = answered.config, answered.look
         asked_now: tuple[Considered, ...] = ()
@@ -82,15 +69,15 @@ def explain(
         shown = {**found, "problems": problems, "unread": missing}
         output.document(output_format, {**shown, "told_by": answered.by, **more})
     else:
-        told.print_findings(raws.findings, answered.by)
+        told.print_findings(found["findings"], answered.by)
         _print_head(found)
-        told.print_verdicts(raws.judgements, answered.by)
+        told.print_verdicts(found["judgements"], answered.by)
         _print(found)
         print_remedied(held)
         print_considered(asked_now)
         for problem in problems:
             output.error(problem)
-    loud = any(map(told.is_loud, raws.findings))
+    loud = any(map(told.is_loud, found["findings"]))
     return FINDINGS if problems or loud else OK
 
 
@@ -104,26 +91,14 @@ def _explained(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
         return b""
 
 
-def _decoded(answered: ReadAnswer) -> tuple[Document, _Raws]:
-    """Return the document, with the connector's own JSON as it was written."""
+def _decoded(answered: ReadAnswer) -> ExplainBody:
     try:
-        found: Document = msgspec.json.decode(answered.body)
-        raws = msgspec.json.decode(answered.body, type=_Raws)
+        return documents.decode(answered.body, ExplainBody)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Malformed(answered.by, f"this is no document of ours: {exc}") from exc
-    for row, raw in zip(found["source_partitions"], raws.source_partitions, strict=True):
-        row.update(source_partition=raw.source_partition)
-        row.update(offset=_raw(raw.offset), shadow=_raw(raw.shadow))
-        for key, raw_key in zip(row.get("raw_keys_unsure", ()), raw.raw_keys_unsure, strict=True):
-            key["offset"] = _raw(raw_key.offset)
-    return found, raws
 
 
-def _raw(raw: msgspec.Raw) -> msgspec.Raw | None:
-    return None if text_of(raw) is None else raw
-
-
-def _missing(found: Document, answered: ReadAnswer) -> list[Unread]:
+def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
     """Return the clusters that could not be read, of those that the connector rests on."""
     rests_on = {cluster_of(at["kind"], at["input"], answered.config) for at in found["inputs"]}
     down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
@@ -134,7 +109,7 @@ def _missing(found: Document, answered: ReadAnswer) -> list[Unread]:
     ]
 
 
-def _print_head(found: Document) -> None:
+def _print_head(found: ExplainBody) -> None:
     tasks = [task["state"] for task in found["tasks"]]
     state = shown_state(worst_state(found["state"], tasks))
     head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
@@ -163,7 +138,7 @@ def _print_head(found: Document) -> None:
     output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
 
 
-def _print(found: Document) -> None:
+def _print(found: ExplainBody) -> None:
     flow, group = found["flow"], found["group"]
     if found["source_partitions"]:
         _print_sources(found["source_partitions"])
@@ -211,26 +186,26 @@ def _print(found: Document) -> None:
     )
 
 
-def _print_sources(rows: list[Document]) -> None:
+def _print_sources(rows: list[SourcePartition]) -> None:
     output.table(
         "Source offsets",
         ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
         (
             (
-                at["label"],
-                None if at["offset"] is None else bytes(at["offset"]).decode(),
-                output.moment(at["committed_at"]),
-                output.moment(at["advanced_at"]),
-                at["dialect"],
-                at["variants"] or None,
-                at["from"],
+                at.label,
+                text_of(at.offset),
+                output.moment(at.committed_at),
+                output.moment(at.advanced_at),
+                at.dialect,
+                at.variants or None,
+                at.origin,
             )
             for at in rows
         ),
     )
 
 
-def _renamed(router: Document) -> str:
+def _renamed(router: RouterRow) -> str:
     said = f"have other names, which are unknown ({router['class']})"
     if router["regex"] is not None:
         said = f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
@@ -242,29 +217,23 @@ def _renamed(router: Document) -> str:
     return f"{said}; of topics that {'do not match' if router['negated'] else 'match'} {topics}"
 
 
-def _print_raw_keys(rows: list[Document]) -> None:
+def _print_raw_keys(rows: list[SourcePartition]) -> None:
     """Print what a task looks up where that is not the key of a HashMap, or not known."""
-    found = [
-        (at["label"], key, offset)
-        for at in rows
-        for key, offset in (
-            [(at["raw_key"], at["offset"])]
-            if at.get("raw_key") is not None
-            else [(one["raw_key"], one["offset"]) for one in at.get("raw_keys_unsure", ())]
-        )
-    ]
+    found: list[tuple[str, str, msgspec.Raw]] = []
+    for at in rows:
+        if isinstance(at.raw_key, str):
+            found.append((at.label, at.raw_key, at.offset))
+        elif isinstance(at.raw_keys_unsure, tuple):
+            found += ((at.label, one.raw_key, one.offset) for one in at.raw_keys_unsure)
     if found:
         output.table(
             "Raw keys (of several for one source partition, its task looks up one)",
             ("source partition", "raw key", "offset"),
-            (
-                (label, key, None if offset is None else bytes(offset).decode())
-                for label, key, offset in found
-            ),
+            ((label, key, text_of(offset)) for label, key, offset in found),
         )
 
 
-def _print_flow(rows: list[Document]) -> None:
+def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
     output.table(
         "Replication (the last record replicated, and when each number was true)",
         (
@@ -289,7 +258,7 @@ def _print_flow(rows: list[Document]) -> None:
     )
 
 
-def _headroom(at: Document) -> str | None:
+def _headroom(at: ExplainedMirrorPartition) -> str | None:
     """In records, and in time where retention comes closer."""
     records, seconds = at["headroom_records"], at["headroom_seconds"]
     if records is None:
@@ -297,13 +266,21 @@ def _headroom(at: Document) -> str | None:
     return str(records) if seconds is None else f"{records} ({output.age(seconds)})"
 
 
-def _print_fates(flow: Document) -> None:
+def _print_fates(flow: ExplainedFlow) -> None:
     if flow["losses"]:
         output.table(
             "Lost (upstream offsets that can no longer be replicated)",
             ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
             (
-                (*(at[name] for name in _LOSS), output.moment(at["at"]))
+                (
+                    at["topic"],
+                    at["partition"],
+                    at["cause"],
+                    at["first"],
+                    at["last"],
+                    at["records"],
+                    output.moment(at["at"]),
+                )
                 for at in reversed(flow["losses"])
             ),
         )
@@ -324,5 +301,5 @@ def _print_fates(flow: Document) -> None:
         )
 
 
-def _timed(told: Document | None) -> str | None:
+def _timed(told: DatedOffset | None) -> str | None:
     return None if told is None else f"{told['offset']} @ {output.moment(told['at'])}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from exporter import documents
 from exporter.cli import output
 from exporter.cli.answers import Reading, of_daemon
 from exporter.cli.asked import Where
@@ -132,7 +133,7 @@ class _Listing:
         if not left:
             return
         with looked(config, timeout_s) as look:
-            shown = msgspec.json.decode(status(look.snapshot), type=StatusDocument)
+            shown = documents.decode(status(look.snapshot), StatusDocument)
             for row in _of_document(shown.connectors.connectors, self._connectors):
                 if row.place in left:
                     self._rows.setdefault(row.place, []).append(row)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from exporter import documents
 from exporter.clock import utc
 from exporter.errors import ClientError, NothingRead
 
@@ -92,8 +93,10 @@ def is_utf8() -> bool:
 
 
 def json_text(value: Any) -> None:
-    """Indented JSON; integers of any size stay exact. ASCII where the locale is not UTF-8."""
-    encoded = msgspec.json.encode(value)
+    """Print indented JSON; integers of any size stay exact, moments are RFC 3339. ASCII where the
+    locale is not UTF-8.
+    """
+    encoded = documents.encode(value)
     text = msgspec.json.format(encoded, indent=2).decode()
     if not is_utf8():
         text = "".join(at if at.isascii() else json.dumps(at)[1:-1] for at in text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import click
+from msgspec.structs import asdict
 
 from exporter import config
 from exporter.cli import output, recording
@@ -18,6 +19,7 @@ from exporter.cli.logs import configure
 from exporter.cli.output import OutputFormat
 from exporter.clients.kafka import KafkaAdmin
 from exporter.errors import ConfigError, HistoryError
+from exporter.model.moments import Moment
 from exporter.model.topology import KafkaTopic
 
 
@@ -104,7 +106,12 @@ def baselines(path: Path, *, output_format: OutputFormat) -> None:
     base = Path(loaded.history.path)
     found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
-        output.document(output_format, found)
+        of_each = [
+            {**asdict(at), "since": Moment(at.since), "until": Moment(at.until)}
+            for at in found.connectors
+        ]
+        moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
+        output.document(output_format, {**asdict(found), **moments, "connectors": of_each})
         return
     output.table(
         f"What is usual, learned from before {output.moment(found.until)}",

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from exporter import config
+import msgspec
+
+from exporter import config, documents
 from exporter.cli import carrying, output
 from exporter.cli.access import Access, At, at_desk
 from exporter.cli.asked import Where
@@ -20,6 +22,7 @@ from exporter.cli.reading import way_of
 from exporter.cli.showing import OPEN as IS_OPEN
 from exporter.cli.showing import document, print_plan, to_do
 from exporter.errors import ConfigError, Denied, JournalDamaged
+from exporter.model.moments import moment_of
 from exporter.remedy import backups, runner
 from exporter.remedy.drivers.topics import with_topics
 from exporter.remedy.drivers.whole import driver_of
@@ -34,6 +37,7 @@ from exporter.remedy.views import words
 
 OK, WRONG, DENIED, OPEN = 0, 1, 3, 5
 LINES_MAX = 1000  # of the journal in one request
+_MOMENTS = ("at", "expires_at", "until")  # of records
 AT_WORK, CUT_OFF = "at work", "cut off"
 _NOT_BEGUN = frozenset(
     {Stands.PROPOSED, Stands.APPROVED, Stands.REJECTED, Stands.EXPIRED, Stands.VOID}
@@ -195,7 +199,10 @@ def _kind(record: AnyRecord) -> str:
 
 
 def _record(entry: Entry) -> dict[str, Any]:
-    return {"seq": entry.seq, "plan_id": entry.plan_id, "record": entry.record}
+    """Return a record of the journal as a document: there its moments are numbers."""
+    shown = msgspec.json.decode(documents.encode(entry.record))
+    moments = {name: moment_of(shown[name]) for name in _MOMENTS if name in shown}
+    return {"seq": entry.seq, "plan_id": entry.plan_id, "record": {**shown, **moments}}
 
 
 def recover(home: Home, plan_id: str, *, timeout_s: float) -> int:

@@ -21,6 +21,7 @@ from exporter.clock import SystemClock
 from exporter.config import Config, Kafka
 from exporter.config import Quarantine as Wanted
 from exporter.errors import Ambiguous, ClientError, ConfigError, Denied, Malformed, Unreachable
+from exporter.model.moments import Moment
 from exporter.model.records import RawRecord
 from exporter.remedy.drivers import quarantine_files, replays
 from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at, quarantine_of
@@ -112,7 +113,7 @@ def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
     about = kept.about
     return {
         "id": kept.id,
-        "at": kept.receipt.at,
+        "at": Moment(kept.receipt.at),
         "connect_cluster": about.connect_cluster,
         "connector": about.connector,
         "kafka": about.kafka,
@@ -127,7 +128,7 @@ def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
         "plan_id": about.plan_id,
         "incident": about.incident,
         "skip_key": about.skip_key,
-        "replayed": [{"at": each.at, "to": each.to, "by": each.by} for each in replayed],
+        "replayed": [{"at": Moment(each.at), "to": each.to, "by": each.by} for each in replayed],
         "problem": kept.problem,
     }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from exporter.cli.showing import OPEN, document, print_guards
 from exporter.cli.switching import MEANS, paused
 from exporter.config import Config
 from exporter.errors import JournalDamaged
+from exporter.model.moments import Moment, moment_of
 from exporter.remedy.journal import NAME
 from exporter.remedy.ledger import Ledger
 from exporter.remedy.model.desk import GuardTold, Mode, Pause, PlanRow, PlanState
@@ -36,7 +38,7 @@ class Looked(NamedTuple):
     observe. recommend: what a person may do instead.
     """
 
-    at: float
+    at: Moment
     incident: str
     action: str
     mode: str
@@ -80,7 +82,9 @@ def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedi
         mode=effective(Mode(config.remedy.mode), fleet.mode.mode if fleet.mode else None),
         pause=None
         if held is None
-        else Pause(until=held.until, by=held.by, at=held.at, because=held.because),
+        else Pause(
+            until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
+        ),
         breakers=tuple(
             fleet.breakers[scope] for scope in (scope_of(*whose), FLEET) if scope in fleet.breakers
         ),
@@ -101,7 +105,7 @@ def _whose(at: IncidentSeen | Held) -> tuple[str, str]:
 
 def _looked(held: Held) -> Looked:
     return Looked(
-        at=held.at,
+        at=Moment(held.at),
         incident=held.incident,
         action=held.action,
         mode=held.mode,
@@ -118,9 +122,11 @@ def as_document(found: Remedied | None) -> Mapping[str, Any] | None:
     return {
         "mode": found.mode,
         "pause": found.pause,
-        "breakers": found.breakers,
-        "stopped_since": found.stopped_since,
-        "incidents": [msgspec.structs.asdict(at) for at in found.incidents],
+        "breakers": [{**asdict(at), "opened_at": Moment(at.opened_at)} for at in found.breakers],
+        "stopped_since": moment_of(found.stopped_since),
+        "incidents": [
+            {**msgspec.structs.asdict(at), "at": Moment(at.at)} for at in found.incidents
+        ],
         "looked": [at._asdict() for at in found.looked],
         "plans": [document(row, row.state.value) for row in found.plans],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from exporter.cli import output
@@ -19,7 +20,7 @@ def is_loud(finding: FindingRow) -> bool:
     return finding.severity not in _QUIET
 
 
-def print_findings(found: tuple[FindingRow, ...], by: str, left_out: int = 0) -> None:
+def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
     """What is wrong, the worst first, each with what to run next and what shows it."""
     output.lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
     for finding in found:
@@ -42,7 +43,7 @@ def evidence(shown: Evidence) -> str:
     return "; ".join(map(item_text, shown))
 
 
-def print_verdicts(judgements: tuple[JudgementRow, ...], by: str) -> None:
+def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
     """Of one connector: how it goes, by which law, and what that rests on."""
     output.table(
         f"Verdicts, by {by}",

@@ -10,6 +10,7 @@ import msgspec
 
 from exporter.cli import output
 from exporter.config import Config
+from exporter.model.moments import Moment
 from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
 from exporter.serve.status import UnreadInput
 
@@ -36,7 +37,7 @@ class Unread(msgspec.Struct, frozen=True):
     """A cluster that could not be read, or could not be read whole.
 
     address    None where no configuration tells it
-    since      when it was last read, in Unix seconds; None: never
+    since      when it was last read; None: never
     inputs     what is missing for that
     """
 
@@ -44,7 +45,7 @@ class Unread(msgspec.Struct, frozen=True):
     cluster: str
     address: str | None
     why: str
-    since: float | None
+    since: Moment | None
     inputs: tuple[str, ...]
 
     @property

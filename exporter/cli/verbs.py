@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from exporter import config
+from exporter import config, documents
 from exporter.cli import output, told
 from exporter.cli.answers import ReadAnswer, Reading, answer, of_daemon
 from exporter.cli.ask_all import ask_all
@@ -32,8 +32,10 @@ from exporter.errors import (
 from exporter.ingest import rest
 from exporter.model.conditions import condition, shown_state, urgency, worst_state
 from exporter.model.findings import Scope
+from exporter.model.moments import Moment
 from exporter.model.observations import CONNECT_REST
 from exporter.serve import catalog, failover
+from exporter.serve.bodies import GroupRow
 from exporter.serve.findings import FindingRow, JudgementRow, Told
 from exporter.serve.status import UnreadInput
 from exporter.serve.status import status as status_of
@@ -56,7 +58,7 @@ def text_of(raw: msgspec.Raw) -> str | None:
 class _SourceRow(msgspec.Struct):
     label: str
     offset: msgspec.Raw = NULL
-    committed_at: float | None = None
+    committed_at: Moment | None = None
     source: str | None = msgspec.field(default=None, name="from")
     source_partition: msgspec.Raw = NULL
 
@@ -121,7 +123,7 @@ class _FlowRow(msgspec.Struct):
     source: str
     target: str
     partitions: tuple[_MirrorRow, ...] = ()
-    groups: tuple[dict[str, Any], ...] = ()
+    groups: tuple[GroupRow, ...] = ()
 
 
 class _Connectors(msgspec.Struct):
@@ -135,7 +137,7 @@ class _Flows(msgspec.Struct):
 class StatusDocument(msgspec.Struct):
     """/api/v1/status, as far as it is printed."""
 
-    at: float
+    at: Moment
     ready: bool
     waiting_for: tuple[str, ...]
     findings: tuple[FindingRow, ...]
@@ -173,7 +175,7 @@ def status_answer(reading: Reading) -> Iterator[tuple[StatusDocument, ReadAnswer
 def parse_status(found: ReadAnswer) -> StatusDocument:
     """Return the document in it. Raises Malformed."""
     try:
-        return msgspec.json.decode(found.body, type=StatusDocument)
+        return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Malformed(found.by, f"this is no document of ours: {exc}") from exc
 

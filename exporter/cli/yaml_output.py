@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from exporter import documents
 from exporter.cli.output import is_utf8
 
 
@@ -32,5 +33,5 @@ _Dumper.add_representer(_Number, _represent_number)
 def print_yaml(value: Any) -> None:
     """Print a value that can be JSON, with its keys in their order."""
     decoder = msgspec.json.Decoder(float_hook=_Number)
-    plain = decoder.decode(msgspec.json.encode(value))
+    plain = decoder.decode(documents.encode(value))
     yaml.dump(plain, sys.stdout, _Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)

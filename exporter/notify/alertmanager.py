@@ -13,14 +13,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
+from exporter import documents
 from exporter.judge.advice import RUNBOOKS
 from exporter.model.evidence import item_text
 from exporter.model.findings import Finding, FindingName
+from exporter.model.moments import Moment
 from exporter.model.observations import LOG_ENDS, TAIL
 from exporter.notify.ledger import Message
-from exporter.notify.words import TEXT_CHARS_MAX, cut, evidence_of, plan_of, rfc3339
+from exporter.notify.words import TEXT_CHARS_MAX, cut, evidence_of, plan_of
 
 WEBHOOK_VERSION: Final = "4"
 NO_END: Final = "0001-01-01T00:00:00Z"  # Go's zero time: Alertmanager says it of what is firing
@@ -35,13 +35,13 @@ def api_body(
     time that it was sent.
     """
     generator = {} if external_url is None else {"generatorURL": external_url}
-    return msgspec.json.encode(
+    return documents.encode(
         [
             {
                 "labels": labels_of(message.finding),
                 "annotations": annotations_of(message),
-                "startsAt": rfc3339(message.finding.since),
-                "endsAt": rfc3339(now + lasts_s) if _is_firing(message) else _end(message),
+                "startsAt": Moment(message.finding.since),
+                "endsAt": Moment(now + lasts_s) if _is_firing(message) else _end(message),
                 **generator,
             }
             for message in messages
@@ -57,7 +57,7 @@ def webhook_body(message: Message, *, receiver: str, external_url: str | None) -
     """
     labels, annotations = labels_of(message.finding), annotations_of(message)
     status = "firing" if _is_firing(message) else "resolved"
-    return msgspec.json.encode(
+    return documents.encode(
         {
             "receiver": receiver,
             "status": status,
@@ -66,7 +66,7 @@ def webhook_body(message: Message, *, receiver: str, external_url: str | None) -
                     "status": status,
                     "labels": labels,
                     "annotations": annotations,
-                    "startsAt": rfc3339(message.finding.since),
+                    "startsAt": Moment(message.finding.since),
                     "endsAt": NO_END if _is_firing(message) else _end(message),
                     "generatorURL": external_url or "",
                     "fingerprint": fingerprint(labels),
@@ -171,9 +171,9 @@ def _is_firing(message: Message) -> bool:
     return message.resolved_at is None
 
 
-def _end(message: Message) -> str:
+def _end(message: Message) -> Moment:
     """Return when it ended: Alertmanager refuses all alerts of a body for one that ends before it
     starts.
     """
     assert message.resolved_at is not None
-    return rfc3339(max(message.resolved_at, message.finding.since))
+    return Moment(max(message.resolved_at, message.finding.since))

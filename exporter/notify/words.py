@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
-from exporter.clock import utc
+from exporter import documents
 from exporter.model.evidence import Evidence, EvidenceItem
 from exporter.model.findings import Finding
+from exporter.model.moments import Moment, moment_of
 from exporter.notify.ledger import Message, Status
 
 VERSION: Final = "1"
@@ -26,20 +25,18 @@ def plain(messages: Sequence[Message], now: float, *, external_url: str | None =
     """Return the body for a webhook: `version`, `at`, the address of the status page and the
     findings, times in RFC 3339.
     """
-    return msgspec.json.encode(
+    return documents.encode(
         {
             "version": VERSION,
-            "at": rfc3339(now),
+            "at": Moment(now),
             "external_url": external_url,
             "findings": [
                 {
                     "status": message.status.value,
                     **_names(message.finding),
                     "summary": cut(message.finding.summary, TEXT_CHARS_MAX),
-                    "since": rfc3339(message.finding.since),
-                    "resolved_at": None
-                    if message.resolved_at is None
-                    else rfc3339(message.resolved_at),
+                    "since": Moment(message.finding.since),
+                    "resolved_at": moment_of(message.resolved_at),
                     "evidence": evidence_of(message),
                     "next": message.finding.next_command,
                     "plan": plan_of(message),
@@ -95,8 +92,3 @@ def evidence_of(message: Message) -> Evidence:
 def cut(text: str, chars_max: int) -> str:
     """Return a text of at most so many characters, with … where it was cut."""
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"
-
-
-def rfc3339(at: float) -> str:
-    """Return Unix seconds as RFC 3339 in UTC, to the millisecond."""
-    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from exporter.model.moments import Moment
 from exporter.remedy.journal import CONTROL, Journal, Publish
 from exporter.remedy.model.decisions import Dossier, Stands, dossier, folded
 from exporter.remedy.model.desk import QuarantineRow
@@ -116,5 +117,5 @@ def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:
         sha256=step.sha256,
         size_bytes=step.size_bytes,
         where=seen.said.removeprefix(KEPT) if seen.said.startswith(KEPT) else step.to,
-        at=seen.at,
+        at=Moment(seen.at),
     )

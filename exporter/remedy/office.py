@@ -17,6 +17,7 @@ import msgspec
 
 from exporter.clock import Clock
 from exporter.errors import Busy, JournalDamaged
+from exporter.model.moments import Moment, moment_of
 from exporter.remedy import backups, runner
 from exporter.remedy.journal import CONTROL, Entry, Publish
 from exporter.remedy.ledger import Ledger
@@ -252,7 +253,7 @@ class Office:
             case No.EXPIRED:
                 expires_at = self._dossier(plan_id).expires_at
                 assert expires_at is not None
-                return Expired(at=expires_at)
+                return Expired(at=Moment(expires_at))
             case No.OWN_PROPOSAL:
                 return SelfApproval()
         return self._answer(plan_id, found)
@@ -315,9 +316,11 @@ class Office:
             mode=effective(self._mode, None if fleet.mode is None else fleet.mode.mode),
             pause=None
             if held is None
-            else Pause(until=held.until, by=held.by, at=held.at, because=held.because),
+            else Pause(
+                until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
+            ),
             breakers=tuple(
-                Breaker(scope=at.scope, opened_at=at.opened_at, said=at.said)
+                Breaker(scope=at.scope, opened_at=Moment(at.opened_at), said=at.said)
                 for at in fleet.breakers.values()
             ),
         )
@@ -399,7 +402,10 @@ class Office:
         """See Desk."""
         return tuple(
             BackupRow(
-                name=kept.path.name, at=kept.at, sha256=kept.sha256, connectors=kept.connectors
+                name=kept.path.name,
+                at=Moment(kept.at),
+                sha256=kept.sha256,
+                connectors=kept.connectors,
             )
             for kept in reversed(backups.found(self.folder))
         )

@@ -1,8 +1,8 @@
 """The JSON API: one snapshot as one document. Called by http.py.
 
 Numbers are exact at any size: offsets are the connector's own JSON, embedded as it was decoded, and
-our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Times are
-Unix seconds. Every part of a document comes from one snapshot.
+our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Every part
+of a document comes from one snapshot.
 
 Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
 
@@ -14,8 +14,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from exporter import documents
+from exporter.judge.evidence import text_of
 from exporter.model.connectors import ConnectorKind
+from exporter.model.moments import Moment, moment_of
+from exporter.model.offsets import SourceOffset
 from exporter.model.topology import FlowKey, MirrorFlow
 from exporter.serve import failover, fates
 from exporter.serve.bodies import (
@@ -29,10 +34,10 @@ from exporter.serve.bodies import (
     InputRow,
     LagAge,
     MirrorPartitionRow,
-    RawKeys,
+    RawKeyRow,
     RouterRow,
     SinkPartitionRow,
-    SourcePartitionRow,
+    SourcePartition,
     SyncRow,
     TailRow,
 )
@@ -80,14 +85,14 @@ def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
     rows: list[ConnectorBody] = [
         {
             **_connector(key, listed.get(key)),
-            "source_partitions": [_source_partition(view) for view in sources.get(key, ())],
-            "sink_partitions": [_sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
+            "source_partitions": [source_partition(view) for view in sources.get(key, ())],
+            "sink_partitions": [sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
         }
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
         if only.wants(*key)
     ]
     body: ConnectorsBody = {**_head(snapshot), "connectors": rows}
-    return msgspec.json.encode(body)
+    return documents.encode(body)
 
 
 def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
@@ -119,14 +124,15 @@ def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
                 "syncs": [_sync(view) for view in syncs.get(pair, ())],
                 "groups": [failover.group(view) for view in groups.get(pair, ())],
                 "checkpoints": [
-                    {"group": view.group, "at": view.at} for view in checkpoints.get(pair, ())
+                    {"group": view.group, "at": Moment(view.at)}
+                    for view in checkpoints.get(pair, ())
                 ],
-                "heartbeat_at": heartbeats.get(pair),
+                "heartbeat_at": moment_of(heartbeats.get(pair)),
                 **fates.of_flow(snapshot, key),
             }
         )
     body: FlowsBody = {**_head(snapshot), "flows": rows}
-    return msgspec.json.encode(body)
+    return documents.encode(body)
 
 
 def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
@@ -135,7 +141,7 @@ def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> Flo
 
 def _head(snapshot: Snapshot) -> Head:
     return {
-        "at": snapshot.at,
+        "at": Moment(snapshot.at),
         "ready": snapshot.ready,
         "waiting_for": snapshot.waiting_for,
         "recorded": [str(topic) for topic in snapshot.topology.recorded()],
@@ -149,7 +155,7 @@ def _input(view: InputView) -> InputRow:
         "kind": view.id.kind,
         "up": view.up,
         "live": view.live,
-        "last_success_at": view.last_success_at,
+        "last_success_at": moment_of(view.last_success_at),
         "errors": dict(view.errors),
         "last_error": view.last_error,
         "tail": None if view.tail is None else _tail(view.tail),
@@ -199,49 +205,42 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
     }
 
 
-def raw_keys(view: SourcePartitionView) -> RawKeys:
-    """What there is to tell of the raw keys of a source partition that is no HashMap's; of all
-    others nothing.
-    """
-    if view.keys is None:
-        return {}
-    raw_key = view.raw_key
-    return {
-        "raw_key": None if raw_key is None else raw_key.decode(errors="backslashreplace"),
-        "raw_keys_unsure": [
-            {
-                "raw_key": at.decode(errors="backslashreplace"),
-                "offset": None if offset is None else msgspec.Raw(offset.text.encode()),
-            }
-            for at, offset in view.unsure
-        ],
-    }
+def _own_json(offset: SourceOffset | None) -> msgspec.Raw:
+    return msgspec.Raw(b"null" if offset is None else offset.text.encode())
 
 
-def _source_partition(view: SourcePartitionView) -> SourcePartitionRow:
-    return {
-        "source_partition": msgspec.Raw(view.identity.encode()),
-        "label": view.label,
-        "offset": None if view.offset is None else msgspec.Raw(view.offset.text.encode()),
-        "kafka_partition": view.kafka_partition,
-        "log_offset": view.log_offset,
-        "committed_at": view.committed_at,
-        "advanced_at": view.advanced_at,
-        "commits": view.commits,
-        "advances": view.advances,
-        "rewinds": view.rewinds,
-        "resets": view.resets,
-        "variants": view.variants,
-        **raw_keys(view),
-        "from": origin(view),
-        "dialect": view.dialect,
-        "event_at": view.event_at,
-        "poisoned": view.poisoned,
-        "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
-    }
+def source_partition(view: SourcePartitionView) -> SourcePartition:
+    """Return a source partition with its offset."""
+    raw_key: str | UnsetType | None = UNSET
+    unsure: tuple[RawKeyRow, ...] | UnsetType = UNSET
+    if view.keys is not None:
+        raw_key = None if view.raw_key is None else text_of(view.raw_key)
+        unsure = tuple(RawKeyRow(text_of(at), _own_json(offset)) for at, offset in view.unsure)
+    return SourcePartition(
+        source_partition=msgspec.Raw(view.identity.encode()),
+        label=view.label,
+        offset=_own_json(view.offset),
+        kafka_partition=view.kafka_partition,
+        log_offset=view.log_offset,
+        committed_at=moment_of(view.committed_at),
+        advanced_at=moment_of(view.advanced_at),
+        commits=view.commits,
+        advances=view.advances,
+        rewinds=view.rewinds,
+        resets=view.resets,
+        variants=view.variants,
+        raw_key=raw_key,
+        raw_keys_unsure=unsure,
+        origin=origin(view),
+        dialect=view.dialect,
+        event_at=moment_of(view.event_at),
+        poisoned=view.poisoned,
+        shadow=_own_json(view.shadow),
+    )
 
 
-def _sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
+def sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
+    """Return a partition that a sink consumes, with its lag."""
     return {
         "topic": view.topic,
         "partition": view.partition,
@@ -258,7 +257,7 @@ def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
     return {
         "caught_up": view.caught_up,
         "lag_seconds": lag_seconds(view.behind_since, now, caught_up=view.caught_up),
-        "behind_since": view.behind_since,
+        "behind_since": moment_of(view.behind_since),
         "behind_from": view.behind_from,
     }
 
@@ -295,7 +294,7 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionR
         "topic": view.topic,
         "partition": view.partition,
         "committed": view.committed,
-        "committed_at": view.committed_at,
+        "committed_at": moment_of(view.committed_at),
         "from": origin(view),
         "synced": view.synced,
         "replicated": view.replicated,
@@ -315,5 +314,5 @@ def _sync(view: SyncView) -> SyncRow:
         "partition": view.partition,
         "upstream_offset": view.upstream_offset,
         "downstream_offset": view.downstream_offset,
-        "at": view.at,
+        "at": Moment(view.at),
     }

@@ -5,18 +5,21 @@ and the functions that build a document are checked against them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from exporter.model.connectors import ConnectorKind
 from exporter.model.evidence import Evidence
 from exporter.model.findings import Verdict
+from exporter.model.moments import Moment
 from exporter.serve.findings import FindingRow, JudgementRow
 from exporter.serve.origins import Origin
 
-Moment = Annotated[float, msgspec.Meta(description="Unix seconds")]
-OwnJson = Annotated[msgspec.Raw, msgspec.Meta(description="the connector's own JSON")]
+OwnJson = Annotated[
+    msgspec.Raw, msgspec.Meta(description="the connector's own JSON; null for none")
+]
 
 
 class FrozenRow(TypedDict):
@@ -99,31 +102,24 @@ class ConnectorHead(_Class):
     tasks: list[TaskRow]
 
 
-class RawKeyRow(TypedDict):
+class RawKeyRow(msgspec.Struct, frozen=True):
     """One of several raw keys of a source partition."""
 
     raw_key: str
-    offset: OwnJson | None
+    offset: OwnJson
 
 
-class RawKeys(TypedDict):
-    """Of a source partition that was written under other raw keys than that of a HashMap alone.
-    raw_key: the one that its task looks up; null while that is not known.
-    """
-
-    raw_key: NotRequired[str | None]
-    raw_keys_unsure: NotRequired[list[RawKeyRow]]
-
-
-class SourcePartition(_From, RawKeys):
+class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
     """A source partition and its newest effective offset. Where `from` is `rest`, committed_at and
     commits are null, and advanced_at is of the poll that saw the change. Counts are since the
-    topic was read to its end.
+    topic was read to its end. raw_key and raw_keys_unsure are there where it was written under
+    other raw keys than that of a HashMap alone; raw_key is the one that its task looks up, null
+    while that is not known.
     """
 
     source_partition: OwnJson
     label: str
-    offset: OwnJson | None
+    offset: OwnJson
     kafka_partition: int | None
     log_offset: int | None
     committed_at: Moment | None
@@ -133,15 +129,13 @@ class SourcePartition(_From, RawKeys):
     rewinds: int | None
     resets: int | None
     variants: int
+    raw_key: str | UnsetType | None = UNSET
+    raw_keys_unsure: tuple[RawKeyRow, ...] | UnsetType = UNSET
+    origin: Origin = msgspec.field(name="from")
     dialect: str
-    shadow: OwnJson | None
-
-
-class SourcePartitionRow(SourcePartition):
-    """A source partition of /api/v1/connectors."""
-
     event_at: Moment | None
     poisoned: bool
+    shadow: OwnJson
 
 
 class LagAge(TypedDict):
@@ -169,7 +163,7 @@ class SinkPartitionRow(_From, LagAge):
 class ConnectorBody(ConnectorHead):
     """A connector with its positions."""
 
-    source_partitions: list[SourcePartitionRow]
+    source_partitions: list[SourcePartition]
     sink_partitions: list[SinkPartitionRow]
 
 

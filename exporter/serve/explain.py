@@ -7,8 +7,8 @@ source partitions, flow and consumer group, what each group of its flow would me
 verdicts and findings, and the inputs that all of this rests on. `problems` are in words what else
 is wrong: what a finding says is not said again.
 
-Times are Unix seconds: of a committed or synced offset the timestamp of its record, elsewhere our
-own clock. Counts are since the tail caught up.
+Moments are by our own clock, of a committed or synced offset by the timestamp of its record. Counts
+are since the tail caught up.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import msgspec
 from msgspec.structs import asdict
 
+from exporter import documents
 from exporter.errors import ConfigError
 from exporter.judge.verdicts import LAWS
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import FindingName
+from exporter.model.moments import Moment, moment_of
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -35,7 +36,7 @@ from exporter.model.observations import (
 )
 from exporter.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
 from exporter.serve import failover, fates
-from exporter.serve.api import age, raw_keys, router_rows
+from exporter.serve.api import age, router_rows, sink_partition, source_partition
 from exporter.serve.bodies import (
     DatedOffset,
     ExplainBody,
@@ -45,10 +46,9 @@ from exporter.serve.bodies import (
     ExplainedInput,
     ExplainedJudgement,
     ExplainedMirrorOffsets,
-    SourcePartition,
 )
 from exporter.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
-from exporter.serve.origins import REST, origin
+from exporter.serve.origins import REST
 from exporter.state.failover import groups_input
 from exporter.state.remote import checkpoints_of
 from exporter.state.snapshot import (
@@ -59,14 +59,12 @@ from exporter.state.snapshot import (
     SourcePartitionView,
 )
 
-Document = dict[str, Any]
-
 
 def explained(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
     """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
     found = document(snapshot, find(snapshot, name, cluster))
     body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
-    return msgspec.json.encode(body)
+    return documents.encode(body)
 
 
 def _known(snapshot: Snapshot) -> list[ConnectorView]:
@@ -116,7 +114,7 @@ def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
     explained_flow = None if flow is None else _flow(snapshot, view, flow)
     said = {at.name for at in snapshot.findings if _of(at, view)}
     return {
-        "at": snapshot.at,
+        "at": Moment(snapshot.at),
         "connect_cluster": cluster,
         "name": view.name,
         "kind": view.kind,
@@ -128,7 +126,7 @@ def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
             for task in view.tasks
         ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
-        "source_partitions": [_source(at) for at in sources],
+        "source_partitions": [source_partition(at) for at in sources],
         "flow": explained_flow,
         "group": None if group is None else _group(snapshot, view, group),
         "failover": failover.concerning(snapshot, view),
@@ -211,30 +209,9 @@ def _input(input_id: InputId, view: InputView | None) -> ExplainedInput:
         "kind": input_id.kind,
         "up": view is not None and view.up,
         "live": view is not None and view.live,
-        "last_success_at": None if view is None else view.last_success_at,
+        "last_success_at": None if view is None else moment_of(view.last_success_at),
         "last_error": "never read" if view is None else view.last_error,
         "undecodable": None if tail is None else tail.undecodable,
-    }
-
-
-def _source(view: SourcePartitionView) -> SourcePartition:
-    return {
-        "source_partition": msgspec.Raw(view.identity.encode()),
-        "label": view.label,
-        "dialect": view.dialect,
-        "offset": None if view.offset is None else msgspec.Raw(view.offset.text.encode()),
-        "committed_at": view.committed_at,
-        "advanced_at": view.advanced_at,
-        "kafka_partition": view.kafka_partition,
-        "log_offset": view.log_offset,
-        "commits": view.commits,
-        "advances": view.advances,
-        "rewinds": view.rewinds,
-        "resets": view.resets,
-        "variants": view.variants,
-        "from": origin(view),
-        "shadow": None if view.shadow is None else msgspec.Raw(view.shadow.text.encode()),
-        **raw_keys(view),
     }
 
 
@@ -291,7 +268,7 @@ def _mirror(
 
 
 def _told(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
-    return None if offset is None else {"offset": offset, "at": at, "from": source}
+    return None if offset is None else {"offset": offset, "at": moment_of(at), "from": source}
 
 
 def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:
@@ -300,17 +277,7 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Explain
         "kafka": group.kafka,
         "lag_unknown": UNCONFIGURED if group.kafka is None else None,
         "partitions": [
-            {
-                "topic": at.topic,
-                "partition": at.partition,
-                "committed": at.committed,
-                "log_end": at.log_end,
-                "lag_records": at.lag,
-                "from": origin(at),
-                **age(at, snapshot.at),
-            }
-            for at in snapshot.sink_partitions
-            if _of(at, view)
+            sink_partition(at, snapshot.at) for at in snapshot.sink_partitions if _of(at, view)
         ],
     }
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from exporter.model.moments import moment_of
 from exporter.serve.bodies import FlowGroupRow, GroupRow
 from exporter.state.snapshot import ConnectorView, GroupView, Snapshot
-
-Document = dict[str, Any]
 
 HEADINGS = (
     "flow",
@@ -36,7 +33,7 @@ def group(view: GroupView) -> GroupRow:
         "translated": view.translated,
         "reread_records": view.reread,
         "skip_records": view.skip,
-        "checkpoint_at": view.checkpoint_at,
+        "checkpoint_at": moment_of(view.checkpoint_at),
     }
 
 
@@ -60,7 +57,7 @@ def concerning(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
     ]
 
 
-def table_row(view: Document) -> tuple[object, ...]:
+def table_row(view: FlowGroupRow) -> tuple[object, ...]:
     """The cells under HEADINGS, of a row that `concerning` made."""
     return (
         view["flow"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from exporter.model.moments import Moment
 from exporter.model.topology import MirrorFlow
 from exporter.serve.bodies import Fates, LossRow, Retention
 from exporter.state.snapshot import Loss, MirrorPartitionView, Snapshot, TopicRecreation
@@ -33,7 +34,7 @@ def of_flow(snapshot: Snapshot, flow: Flow) -> Fates:
             {
                 "topic": at.topic,
                 "count": at.count,
-                "at": at.at,
+                "at": Moment(at.at),
                 "id_before": at.before,
                 "id_after": at.after,
             }
@@ -53,7 +54,7 @@ def losses(found: Iterable[Loss]) -> list[LossRow]:
             "first": at.first,
             "last": at.last,
             "records": at.records,
-            "at": at.at,
+            "at": Moment(at.at),
         }
         for at in found
     ]

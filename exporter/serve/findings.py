@@ -24,8 +24,8 @@ that decided (judge/verdicts.py). `subject` is the source partition's label, `so
 flow and "" of a connector. `since` is when it was first so without having been otherwise in
 between, across restarts of the daemon. Evidence is in order of weight: `value` is a number with its
 `unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit `time`), words (unit
-null), or null. Other times are Unix seconds. What cannot be seen for now is "unknown" by law 1,
-with the reason, and goes on afterwards as if it had been seen.
+null), or null. What cannot be seen for now is "unknown" by law 1, with the reason, and goes on
+afterwards as if it had been seen.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from exporter import documents
 from exporter.model.evidence import Evidence
 from exporter.model.findings import (
     FINDINGS_MAX,
@@ -45,6 +46,7 @@ from exporter.model.findings import (
     Severity,
     Verdict,
 )
+from exporter.model.moments import Moment
 from exporter.state.snapshot import Snapshot
 
 # What says that a connector or a task has failed, and that a position is past the end of its log.
@@ -72,7 +74,7 @@ class FindingRow(msgspec.Struct, frozen=True):
     connector: str | None
     subject: str
     summary: str
-    since: float
+    since: Moment
     evidence: Evidence = ()
     next_command: str = msgspec.field(name="next", default="")
     runbook_url: str | None = None
@@ -89,7 +91,7 @@ class JudgementRow(msgspec.Struct, frozen=True):
     verdict: Annotated[str, _named(Verdict)]
     rule: int
     reason: str
-    since: float
+    since: Moment
     evidence: Evidence = ()
 
 
@@ -114,7 +116,7 @@ class SupersededRow(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True):
     """The whole document."""
 
-    at: float
+    at: Moment
     ready: bool
     waiting_for: tuple[str, ...]
     findings: tuple[FindingRow, ...]
@@ -125,13 +127,13 @@ class Told(msgspec.Struct, frozen=True):
 
 def findings(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/findings."""
-    return msgspec.json.encode(told(snapshot))
+    return documents.encode(told(snapshot))
 
 
 def told(snapshot: Snapshot) -> Told:
     """The document of a snapshot."""
     return Told(
-        at=snapshot.at,
+        at=Moment(snapshot.at),
         ready=snapshot.ready,
         waiting_for=snapshot.waiting_for,
         findings=finding_rows(snapshot),
@@ -176,7 +178,7 @@ def finding_row(finding: Finding) -> FindingRow:
         connector=finding.connector,
         subject=finding.subject,
         summary=finding.summary,
-        since=finding.since,
+        since=Moment(finding.since),
         evidence=finding.evidence,
         next_command=finding.next_command,
         runbook_url=finding.runbook_url,
@@ -194,7 +196,7 @@ def judgement_row(judgement: Judgement) -> JudgementRow:
         verdict=judgement.verdict,
         rule=judgement.rule,
         reason=judgement.reason,
-        since=judgement.since,
+        since=Moment(judgement.since),
         evidence=judgement.evidence,
     )
 
@@ -202,6 +204,6 @@ def judgement_row(judgement: Judgement) -> JudgementRow:
 def read(body: bytes) -> Told | None:
     """Return what a daemon answered; None if it is no such document."""
     try:
-        return msgspec.json.decode(body, type=Told)
+        return documents.decode(body, Told)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -41,11 +41,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
+from exporter import documents
 from exporter.model.conditions import urgency, worst_state
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
+from exporter.model.moments import Moment, moment_of
 from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
 from exporter.serve.bodies import (
     ConditionRow,
@@ -83,7 +83,7 @@ def overview(
     """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
     down = [view for view in snapshot.inputs if not (view.up and view.live)]
     body: OverviewBody = {
-        "at": snapshot.at,
+        "at": Moment(snapshot.at),
         "ready": snapshot.ready,
         "waiting_for": snapshot.waiting_for,
         "version": version,
@@ -97,7 +97,7 @@ def overview(
         "remedies": None if snapshot.remedies is None else _remedies(snapshot.remedies, options),
         "boards_url": boards_url,
     }
-    return msgspec.json.encode(body)
+    return documents.encode(body)
 
 
 def _input(view: InputView) -> DownInput:
@@ -106,7 +106,7 @@ def _input(view: InputView) -> DownInput:
         "kind": view.id.kind,
         "up": view.up,
         "live": view.live,
-        "last_success_at": view.last_success_at,
+        "last_success_at": moment_of(view.last_success_at),
         "last_error": view.last_error,
     }
 
@@ -203,7 +203,7 @@ def _judged(judgement: Judgement | None) -> JudgedRow:
         "verdict": judgement.verdict,
         "rule": judgement.rule,
         "reason": judgement.reason,
-        "since": judgement.since,
+        "since": Moment(judgement.since),
         "evidence": judgement.evidence,
     }
 
@@ -215,8 +215,8 @@ def _together(seen: Overall) -> TogetherRow:
     return {
         "partitions": seen.partitions,
         "position": position,
-        "committed_at": seen.committed_at,
-        "advanced_at": seen.advanced_at,
+        "committed_at": moment_of(seen.committed_at),
+        "advanced_at": moment_of(seen.advanced_at),
         "lag_records": seen.lag_records,
         "lag_seconds": seen.lag_seconds,
     }
@@ -224,7 +224,7 @@ def _together(seen: Overall) -> TogetherRow:
 
 def _remedies(seen: RemedySeen, options: str) -> RemediesBody:
     return {
-        "at": seen.at,
+        "at": Moment(seen.at),
         "mode": seen.mode,
         "plans": [_plan(at, options) for at in seen.open_plans],
         "refusals": [_refusal(at) for at in seen.refusals],
@@ -241,9 +241,9 @@ def _plan(plan: PlanSeen, options: str) -> OpenPlanRow:
         "connector": plan.connector,
         "verb": plan.verb,
         "said": plan.said,
-        "created_at": plan.created_at,
+        "created_at": Moment(plan.created_at),
         "created_by": plan.created_by,
-        "expires_at": plan.expires_at,
+        "expires_at": moment_of(plan.expires_at),
         "approve": approval(plan, options),
         "steps": [{"step": step, "requests": requests} for step, requests in plan.steps],
         "guards": _guards(plan.guards),
@@ -259,7 +259,7 @@ def approval(plan: PlanSeen, options: str) -> str | None:
 
 def _refusal(refusal: RefusalSeen) -> RefusalRow:
     return {
-        "at": refusal.at,
+        "at": Moment(refusal.at),
         "connect_cluster": refusal.connect_cluster,
         "connector": refusal.connector,
         "action": refusal.action,

@@ -6,9 +6,7 @@ import json
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from exporter import __version__
+from exporter import __version__, documents
 from exporter.serve.bodies import (
     ConnectorsBody,
     ExplainBody,
@@ -80,9 +78,7 @@ PATHS: Final[dict[str, ReadPath]] = {
 def document() -> dict[str, Any]:
     """Return the document, in OpenAPI 3.1."""
     bodies = {path: at.body for path, at in PATHS.items()}
-    schemas, components = msgspec.json.schema_components(
-        bodies.values(), ref_template="#/components/schemas/{name}"
-    )
+    schemas, components = documents.schemas(bodies.values())
     of = dict(zip(bodies, schemas, strict=True))
     paths = {path: {"get": _operation(at, of[path])} for path, at in PATHS.items()}
     itself = ReadPath("This document.", None, refusals={})
@@ -93,8 +89,9 @@ def document() -> dict[str, Any]:
             "title": "offsetwatch read API",
             "version": __version__,
             "description": "The listener of `listen`. Every number of a document is of the same "
-            "moment, `at`. Integers are exact at any size. Fields may be added; none is removed or "
-            "changed without an entry in the changelog.",
+            "moment, `at`. Moments are RFC 3339 in UTC. Durations are in seconds: their names end "
+            "in `_s` or `_seconds`. Integers are exact at any size. Fields may be added; none is "
+            "removed or changed without an entry in the changelog.",
         },
         "paths": paths,
         "security": [{}, {"basic": []}],

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from exporter import documents
+from exporter.model.moments import Moment, moment_of
 from exporter.serve import api
 from exporter.serve.bodies import ConnectorsBody, FlowsBody
 from exporter.serve.findings import AHEAD, FAILURES, Told, told
@@ -26,7 +28,7 @@ class UnreadInput(msgspec.Struct, frozen=True):
 
     kind: str
     input: str
-    last_success_at: float | None = None
+    last_success_at: Moment | None = None
     last_error: str | None = None
 
 
@@ -41,7 +43,7 @@ class StatusBody(Told, frozen=True, kw_only=True):
 
 def status(snapshot: Snapshot) -> bytes:
     """Return the body of /api/v1/status."""
-    return msgspec.json.encode(
+    return documents.encode(
         {
             **msgspec.structs.asdict(told(snapshot)),
             "connectors": msgspec.Raw(api.connectors(snapshot)),
@@ -55,7 +57,7 @@ def status(snapshot: Snapshot) -> bytes:
 def unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
     """Return the inputs that are down, but for those that REST stands in for."""
     return tuple(
-        UnreadInput(view.id.kind, view.id.input, view.last_success_at, view.last_error)
+        UnreadInput(view.id.kind, view.id.input, moment_of(view.last_success_at), view.last_error)
         for view in snapshot.inputs
         if not view.up and not is_done_without(snapshot, view)
     )

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import msgspec
-
+from exporter import documents
+from exporter.model.moments import Moment
 from exporter.serve.bodies import TrendsBody, TrendSeries
 from exporter.state.marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
 from exporter.state.snapshot import Snapshot
@@ -37,10 +37,10 @@ def trends(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/trends."""
     marks = snapshot.trends
     body: TrendsBody = {
-        "at": marks[-1].at if marks else None,
-        "since": marks[0].at if marks else None,
+        "at": Moment(marks[-1].at) if marks else None,
+        "since": Moment(marks[0].at) if marks else None,
         "every_s": EVERY_S,
-        "minutes": [mark.at for mark in marks],
+        "minutes": [Moment(mark.at) for mark in marks],
         "left_out": marks[-1].left_out if marks else 0,
         "connectors": [
             {"connect_cluster": cluster, "name": name, **series}
@@ -59,7 +59,7 @@ def trends(snapshot: Snapshot) -> bytes:
             )
         ],
     }
-    return msgspec.json.encode(body)
+    return documents.encode(body)
 
 
 def version(snapshot: Snapshot) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import Refused
+from exporter.model.moments import Moment
 from exporter.model.offsets import Order
 from exporter.model.topology import TopicPartition
 from exporter.remedy.model.driver import Driver
@@ -213,7 +214,7 @@ def _plan(standing: Standing, between: tuple[AnyStep, ...], asked: Asked, author
         steps=steps,
         original=standing.state,
         final=standing.state,
-        created_at=author.at,
+        created_at=Moment(author.at),
         created_by=author.by,
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 from exporter.config import Connect, Kafka
 from exporter.model.commands import connector_command
 from exporter.model.connectors import Connector, ConnectorKind
+from exporter.model.moments import Moment
 from exporter.remedy.drivers.rest import RestDriver
 from exporter.remedy.drivers.rest_sight import Workers, kafka_version, workers
 from exporter.remedy.model.driver import Standing
@@ -242,7 +243,7 @@ def _plan(
         steps=steps,
         original=state_of(known),
         final=final,
-        created_at=author.at,
+        created_at=Moment(author.at),
         created_by=author.by,
     )
 

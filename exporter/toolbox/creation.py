@@ -18,6 +18,7 @@ from exporter.config import Config, Connect
 from exporter.decode.connector_config import connector_settings
 from exporter.model.commands import connector_command
 from exporter.model.connectors import ConnectorKind, ConnectorSettings
+from exporter.model.moments import Moment
 from exporter.remedy.drivers.rest import CREATES_STOPPED, RestDriver
 from exporter.remedy.drivers.rest_sight import config_sha256
 from exporter.remedy.model.plan import (
@@ -312,6 +313,6 @@ def _plan(
         steps=steps,
         original=None,
         final=wanted.state,
-        created_at=author.at,
+        created_at=Moment(author.at),
         created_by=author.by,
     )

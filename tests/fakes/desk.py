@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from exporter.model.moments import Moment, moment_of
 from exporter.remedy.model.desk import (
     AlreadyDecided,
     Asked,
@@ -51,10 +52,10 @@ def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
         "action": "skip_one",
         "connect_cluster": "lab",
         "connector": "orders",
-        "created_at": 1_800_000_000.0,
+        "created_at": Moment(1_800_000_000.0),
         "created_by": "ada",
         "said": "waits for somebody to approve it",
-        "expires_at": 1_800_003_600.0,
+        "expires_at": Moment(1_800_003_600.0),
     }
     return PlanRow(**{**given, **more})
 
@@ -123,8 +124,8 @@ class MemoryDesk:
                 connect_cluster=asked.connect_cluster,
                 connector=asked.connector,
                 created_by=by,
-                created_at=self.clock.now(),
-                expires_at=self.clock.now() + LIFE_S,
+                created_at=Moment(self.clock.now()),
+                expires_at=Moment(self.clock.now() + LIFE_S),
             )
             self.rows[row.plan_id] = row
             self._keys[by, asked.key] = (asked, row.plan_id)
@@ -196,7 +197,9 @@ class MemoryDesk:
     def pause(self, until: float | None, by: str, because: str) -> Done:
         self.before("pause")
         self.changed.append(("pause", until, by, because))
-        self._pause = Pause(until=until, by=by, at=self.clock.now(), because=because)
+        self._pause = Pause(
+            until=moment_of(until), by=by, at=Moment(self.clock.now()), because=because
+        )
         return Done()
 
     def unpause(self, by: str, because: str) -> Done:

@@ -75,7 +75,7 @@ _ASKED: Final[tuple[tuple[str, str, str, Any], ...]] = (
     ("POST", "/plans/p3/resolve", "proposer", _REASON),
     ("PUT", "/mode", "operator", {"mode": "observe", **_REASON}),
     ("PUT", "/mode", "approver", {"mode": "auto", **_REASON}),
-    ("POST", "/pause", "operator", {"until": 1_900_000_000, **_REASON}),
+    ("POST", "/pause", "operator", {"until": "2030-03-17T17:46:40Z", **_REASON}),
     ("POST", "/pause", "hook", {"indefinite": True, **_REASON}),
     ("POST", "/unpause", "operator", _REASON),
     ("POST", "/breakers/ack", "operator", {"scope": "lab/orders", **_REASON}),

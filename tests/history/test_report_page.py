@@ -131,7 +131,8 @@ def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
     done = typed(tmp_path, "--json")
     assert done.exit_code == 0
     found = minutes(done)
-    assert (found["from"], found["to"], found["minutes"]) == (NOON, NOON + 600, 11)
+    begin, end = "2026-11-21T12:00:00Z", "2026-11-21T12:10:00Z"
+    assert (found["from"], found["to"], found["minutes"]) == (begin, end, 11)
     (billing,) = found["groups"]
     assert billing["figures"]["reread"] == {
         "known": 11,
@@ -141,8 +142,8 @@ def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
         "max": 2699,
     }
     assert billing["worst"]["reread"] == [
-        {"at": NOON, "value": 2699},
-        {"at": NOON + 600, "value": 2699},
+        {"at": begin, "value": 2699},
+        {"at": end, "value": 2699},
     ]
     assert found["flow"]["figures"]["missing"]["max"] == 0
     assert "reread" not in found["flow"]["figures"]

@@ -486,6 +486,7 @@ def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: 
     assert [at["origin"] for at in found] == ["status", "journal", "journal"]
     assert found[1]["said"] == "plan p1 begins: alter offsets"
     assert "succeeded" in found[2]["said"]
+    assert all(at["at"].startswith("2026-") and at["at"].endswith("Z") for at in found)
     other = json.loads(typed(tmp_path, "orders", "--since", str(MORNING + 9_000), "--json").stdout)
     assert other["events"] == []
 

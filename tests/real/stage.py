@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from lab import Lab
+from lab.moments import seconds
 from lab.product import Product
 from lab.recorder import Recorder
 from lab.stories import Flow, begin, end
@@ -69,7 +70,7 @@ class Lookout:
                 if answer.status_code == httpx.codes.OK:
                     said = answer.json()
                     findings = tuple(said["findings"])
-                    seen = Sight(time.time(), said["at"], said["ready"], findings)
+                    seen = Sight(time.time(), seconds(said["at"]), said["ready"], findings)
                     self.sights.append(seen)
 
 

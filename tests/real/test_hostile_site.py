@@ -206,17 +206,17 @@ WEATHER: Final[dict[str, Callable[[], Trouble]]] = {
 
 
 @pytest.fixture(scope="module")
-def failed(site: Site) -> float:
+def failed(site: Site) -> str:
     """When the finding of a task that has failed began."""
     settings = {"map": "hash", "fields": "name", "text": "true"}
     site.lab.create(FAILING, counting(settings, 5) | {"topic": "no such topic"})
     eventually(site.product, "task_failed", lambda: site.findings("task_failed"), timeout_s=WAIT_S)
-    return float(site.findings("task_failed")[0]["since"])
+    return str(site.findings("task_failed")[0]["since"])
 
 
 @pytest.mark.parametrize("weather", WEATHER)
 def test_nothing_is_over_because_something_else_answers(
-    site: Site, failed: float, weather: str
+    site: Site, failed: str, weather: str
 ) -> None:
     site.recorder.weather(WEATHER[weather]())
     try:

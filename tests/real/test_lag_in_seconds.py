@@ -14,6 +14,7 @@ from lab.clients import settings
 from lab.connectors import MM2_SOURCE as MM2
 from lab.connectors import file_sink
 from lab.latency import MirrorLatency
+from lab.moments import seconds
 from lab.product import Product
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
@@ -123,7 +124,8 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
         )
         # Compaction may have gone on meanwhile.
         last = standstill.first_record(lab, place, first.offset)
-        at_least, at_most = known["at"] - last.at, known["at"] - first.at
+        at = seconds(known["at"])
+        at_least, at_most = at - last.at, at - first.at
         assert at_least - ROUNDED_S <= age <= at_most + ROUNDED_S
     finally:
         lab.resume(MM2)

@@ -54,7 +54,7 @@ def said(stage: Stage, flow: Flow) -> tuple[Document, Document]:
     return json.loads(status), json.loads(explained)
 
 
-def verdict(document: Document, flow: Flow) -> tuple[str, float]:
+def verdict(document: Document, flow: Flow) -> tuple[str, str]:
     """Of the connector, and since when."""
     return next(
         (at["verdict"], at["since"])

@@ -17,6 +17,7 @@ from exporter.cli.moments import parse_time
 from exporter.cli.output import OutputFormat
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, HistoryError
+from exporter.model.moments import Moment
 
 OK, NOTHING_KNOWN = 0, 1
 
@@ -94,8 +95,8 @@ def _document(made: Report) -> dict[str, Any]:
         "connect_cluster": made.connect_cluster,
         "source": made.source,
         "target": made.target,
-        "from": made.minutes[0],
-        "to": made.minutes[-1],
+        "from": Moment(made.minutes[0]),
+        "to": Moment(made.minutes[-1]),
         "minutes": len(made.minutes),
         "flow": _told(made.flow),
         "groups": [_told(told) for told in made.groups],
@@ -109,7 +110,7 @@ def _told(told: Told) -> dict[str, Any]:
         "partitions": told.partitions,
         "figures": {name: _figures(at) for name, at in told.figures.items()},
         "worst": {
-            name: [{"at": one.at, "value": one.value} for one in worst]
+            name: [{"at": Moment(one.at), "value": one.value} for one in worst]
             for name, worst in told.worst.items()
         },
         "unknown": told.unknown,

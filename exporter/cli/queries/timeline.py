@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from exporter import config
@@ -18,6 +18,7 @@ from exporter.cli.moments import parse_time
 from exporter.cli.output import OutputFormat
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, HistoryError
+from exporter.model.moments import Moment, moment_of
 from exporter.remedy.journal import NAME, Entry, Journal
 from exporter.remedy.model.records import (
     AbortAsked,
@@ -98,7 +99,7 @@ def print_timeline(asked: Asked) -> int:
             {
                 "connect_cluster": found.connect_cluster,
                 "connector": found.connector,
-                "events": events,
+                "events": [_event(at) for at in events],
                 "notes": found.notes,
             },
         )
@@ -109,6 +110,10 @@ def print_timeline(asked: Asked) -> int:
             ((output.moment(at.at), at.origin.value, at.said) for at in events),
         )
     return OK
+
+
+def _event(at: Event) -> dict[str, object]:
+    return {**asdict(at), "at": Moment(at.at), "until": moment_of(at.until)}
 
 
 def _journalled(folder: Path, cluster: str, asked: Question) -> Iterator[Event]:

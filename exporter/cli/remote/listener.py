@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from exporter import documents
 from exporter.clients.http_body import read_body_now
 from exporter.clients.http_client import HTML_PAGE, blocking_client, is_html, redirect_of
 from exporter.config.files import problem_with, read_private, tokens_in
@@ -30,6 +31,7 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
+from exporter.model.moments import Moment
 from exporter.remedy.model.desk import GuardTold, PlanState
 
 PREFIX: Final = "/api/v1"
@@ -75,7 +77,7 @@ class Problem(msgspec.Struct):
     error: str
     message: str = ""
     plan_sha256: str = ""
-    expired_at: float = 0.0
+    expired_at: Moment = Moment(0)
     state: PlanState = PlanState.LAPSED
     by: str | None = None
     guards: tuple[GuardTold, ...] = ()
@@ -108,7 +110,7 @@ class Asking:
         params: dict[str, str] | None = None,
     ) -> Reply:
         """An answer that says yes, or one of `also`. Raises ClientError, JournalDamaged."""
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else documents.encode(body)
         kind = {} if content is None else {"Content-Type": "application/json"}
         try:
             with self._client.stream(
@@ -145,7 +147,7 @@ class Asking:
         """What an answer means that is none of those that were asked for."""
         status = answer.status
         try:
-            problem = msgspec.json.decode(answer.body, type=Problem)
+            problem = documents.decode(answer.body, Problem)
             error, said = problem.error, problem.message
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             error, said = "", f"HTTP {status}, and no answer of a control listener"
@@ -168,7 +170,7 @@ class Asking:
     def decoded(self, body: bytes, kind: type[Noun]) -> Noun:
         """The same, of a part of it."""
         try:
-            return msgspec.json.decode(body, type=kind)
+            return documents.decode(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             said = HTML_PAGE if is_html(body) else str(exc)
             raise Malformed(self._url, f"no answer of a control listener: {said}") from exc

@@ -14,6 +14,7 @@ import msgspec
 
 from exporter.cli.remote.listener import Asking, Listener, Problem, Reply
 from exporter.errors import ConfigError
+from exporter.model.moments import Moment
 from exporter.remedy.model import desk
 from exporter.remedy.model.desk import (
     AlreadyDecided,
@@ -180,10 +181,10 @@ class RemoteDesk:
         return Done()
 
     def pause(self, until: float | None, by: str, because: str) -> Done:
-        """See Desk. In whole seconds, and not a moment less."""
+        """See Desk."""
         del by
         how: dict[str, Any]
-        how = {"indefinite": True} if until is None else {"until": -int(-until // 1)}
+        how = {"indefinite": True} if until is None else {"until": Moment(until)}
         self._asking.ask("POST", "/pause", {**how, "because": because})
         return Done()
 

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import msgspec
 
+from exporter.model.moments import Moment
 from exporter.remedy.model.plan import Pair, Plan
 
 
@@ -65,7 +66,7 @@ class Mode(StrEnum):
 
 
 class _Noun(msgspec.Struct, frozen=True):
-    """Times are Unix seconds. `said` is for people, and without secrets."""
+    """`said` is for people, and without secrets."""
 
 
 # --- what is asked --------------------------------------------------------------------------------
@@ -124,12 +125,12 @@ class PlanRow(_Noun, frozen=True):
     action: str
     connect_cluster: str
     connector: str
-    created_at: float
+    created_at: Moment
     created_by: str
     said: str
     verb: str = ""
-    expires_at: float | None = None
-    not_before: float | None = None
+    expires_at: Moment | None = None
+    not_before: Moment | None = None
     cause: str | None = None
 
 
@@ -164,16 +165,16 @@ class Breaker(_Noun, frozen=True):
     """What stays open until a person has looked. scope: `connector/lab/orders`, `fleet`, …"""
 
     scope: str
-    opened_at: float
+    opened_at: Moment
     said: str
 
 
 class Pause(_Noun, frozen=True):
     """Nothing new is begun. until: None for until somebody ends it."""
 
-    until: float | None
+    until: Moment | None
     by: str
-    at: float
+    at: Moment
     because: str
 
 
@@ -221,14 +222,14 @@ class QuarantineRow(_Noun, frozen=True):
     sha256: str
     size_bytes: int
     where: str
-    at: float
+    at: Moment
 
 
 class BackupRow(_Noun, frozen=True):
     """A backup; connectors with their numbers of pairs."""
 
     name: str
-    at: float
+    at: Moment
     sha256: str
     connectors: tuple[tuple[str, int], ...]
 
@@ -273,7 +274,7 @@ class Stale(_Noun, frozen=True):
 class Expired(_Noun, frozen=True):
     """Its time to be approved is over."""
 
-    at: float
+    at: Moment
 
 
 class SelfApproval(_Noun, frozen=True):

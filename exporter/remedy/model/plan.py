@@ -12,6 +12,8 @@ from enum import StrEnum
 
 import msgspec
 
+from exporter.model.moments import Moment, read_moment
+
 
 class State(StrEnum):
     """What a connector can be asked to be."""
@@ -265,7 +267,7 @@ class Plan(msgspec.Struct, frozen=True):
     verb        what a person asked for, in words
     original    the state that the connector was in; None if there was none
     final       the state that it is to end in; None if it is to end as nothing
-    created_at  Unix seconds
+    created_at  on disk in Unix seconds
     created_by  the operating system's name of who asked; `detector` where nobody did
     remedy      of a plan that answers to an incident; None of the toolbox's
     """
@@ -276,7 +278,7 @@ class Plan(msgspec.Struct, frozen=True):
     steps: tuple[AnyStep, ...]
     original: State | None
     final: State | None
-    created_at: float
+    created_at: Moment
     created_by: str
     v: int = 1
     remedy: Remedy | None = None
@@ -302,12 +304,12 @@ class Frozen(msgspec.Struct, frozen=True):
 
 def encoded(plan: Plan) -> bytes:
     """Canonical: the same plan is always the same bytes."""
-    return msgspec.json.encode(plan, order="deterministic")
+    return msgspec.json.encode(plan, order="deterministic", enc_hook=float)
 
 
 def decoded(document: bytes) -> Plan:
     """The way back. Raises msgspec.DecodeError."""
     try:
-        return msgspec.json.decode(document, type=Plan)
+        return msgspec.json.decode(document, type=Plan, dec_hook=read_moment)
     except (UnicodeDecodeError, RecursionError) as exc:
         raise msgspec.DecodeError(str(exc)) from exc

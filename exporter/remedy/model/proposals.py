@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.model.moments import Moment
 from exporter.remedy.model.plan import (
     Action,
     Alter,
@@ -179,7 +180,7 @@ def _plan(
         steps=steps,
         original=about.original,
         final=final,
-        created_at=about.at,
+        created_at=Moment(about.at),
         created_by=about.by,
         remedy=remedy,
     )

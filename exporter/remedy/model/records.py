@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from exporter.model.moments import read_moment
 from exporter.remedy.model.driver import Answer
 from exporter.remedy.model.plan import AnyStep, Frozen, Plan
 
@@ -277,12 +278,14 @@ ControlRecord = (
 AnyRecord = StepRecord | DecisionRecord | ControlRecord
 
 
-_decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(AnyRecord)
+_decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(
+    AnyRecord, dec_hook=read_moment
+)
 
 
 def encoded(record: AnyRecord) -> bytes:
     """Canonical: the same record is always the same bytes."""
-    return msgspec.json.encode(record, order="deterministic")
+    return msgspec.json.encode(record, order="deterministic", enc_hook=float)
 
 
 def decoded(document: bytes) -> AnyRecord:

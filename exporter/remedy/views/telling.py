@@ -4,6 +4,7 @@ makes and what has become of it. Pure.
 
 from __future__ import annotations
 
+from exporter.model.moments import moment_of
 from exporter.remedy.engine.progress import Limits, Progress, replayed
 from exporter.remedy.engine.requests import of_step
 from exporter.remedy.model.decisions import Dossier, Stands
@@ -60,8 +61,8 @@ def row(found: Dossier, now: float, not_before: float = 0.0) -> PlanRow:
         said=_said(found),
         verb=plan.verb,
         cause=_cause(found),
-        expires_at=found.expires_at if found.stands is Stands.PROPOSED else None,
-        not_before=not_before if waits else None,
+        expires_at=moment_of(found.expires_at) if found.stands is Stands.PROPOSED else None,
+        not_before=moment_of(not_before) if waits else None,
     )
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
+from exporter import documents
 from exporter.serve.web.passwords import CHALLENGE
 
 JSON: Final = "application/json"
@@ -27,7 +26,7 @@ class Answer:
 
 def told(document: Any, status: int = 200, *headers: tuple[str, str]) -> Answer:
     """A document."""
-    return Answer(status, msgspec.json.encode(document) + b"\n", headers)
+    return Answer(status, documents.encode(document) + b"\n", headers)
 
 
 def problem(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import msgspec
-
-from exporter import __version__
+from exporter import __version__, documents
 from exporter.remedy.model.desk import PlanState
 from exporter.serve.control.answers import NDJSON
 from exporter.serve.control.routes import PLAN_ID, PREFIX, ROUTES, Route
@@ -41,9 +39,7 @@ _QUERIES: Final[dict[str, dict[str, Any]]] = {
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     bodies = [route.body for route in ROUTES if route.body is not None]
-    _, schemas = msgspec.json.schema_components(
-        dict.fromkeys(bodies), ref_template="#/components/schemas/{name}"
-    )
+    _, schemas = documents.schemas(dict.fromkeys(bodies))
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from exporter.model.moments import Moment
 from exporter.remedy.model.desk import (
     AlreadyDecided,
     Damaged,
@@ -198,14 +199,12 @@ def _set_mode(call: Call) -> Answer:
 
 def _pause(call: Call) -> Answer:
     body: WantPause = call.body
-    until = body.until if isinstance(body.until, int) else None
+    until = body.until if isinstance(body.until, Moment) else None
     if body.indefinite == (until is not None):
         raise Wrong("give until, or indefinite: true")
     if until is not None and until <= call.now:
         raise Wrong("until: this is over already")
-    return _done(
-        call.desk.pause(None if until is None else float(until), call.by.name, body.because)
-    )
+    return _done(call.desk.pause(until, call.by.name, body.because))
 
 
 def _unpause(call: Call) -> Answer:

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from exporter import documents
 from exporter.decode.jsontext import encode_sorted
+from exporter.model.moments import Moment
 from exporter.remedy.model.desk import Asked, Mode, Wish
 from exporter.remedy.model.plan import Pair
 from exporter.serve.control.strict import Wrong
@@ -90,10 +92,10 @@ class WantMode(_Body, frozen=True):
 
 
 class WantPause(_Body, frozen=True):
-    """A pause: `until` a Unix time in seconds, or `indefinite`, true; one of the two."""
+    """A pause: `until` a moment, or `indefinite`, true; one of the two."""
 
     because: Because
-    until: Annotated[int, Meta(ge=0, le=253_402_300_799)] | UnsetType = UNSET
+    until: Moment | UnsetType = UNSET
     indefinite: bool = False
 
 
@@ -103,7 +105,7 @@ AnyBody = TypeVar("AnyBody", bound=msgspec.Struct)
 def body_of(kind: type[AnyBody], document: Any) -> AnyBody:
     """A body of this kind. Raises Wrong."""
     try:
-        return msgspec.convert(document, kind, strict=True)
+        return documents.convert(document, kind)
     except msgspec.ValidationError as exc:
         raise Wrong(str(exc)) from None
 

@@ -9,7 +9,7 @@ import { detail } from "./detail.js";
 import { element, write } from "./dom.js";
 import { sparkline } from "./spark.js";
 import { findings, inputs, remedies } from "./told.js";
-import { UNKNOWN, amount, clock, counted, duration, parsed, positioned, since, size } from "./words.js";
+import { UNKNOWN, amount, clock, counted, duration, parsed, positioned, seconds, since, size } from "./words.js";
 
 const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
@@ -24,7 +24,7 @@ let shown = null; // the newest overview
 let shownAge = 0; // its age when it came, in seconds
 let shownCame = 0; // when that was, by the page's own clock
 let silentSince = null; // Unix seconds; null while the daemon answers
-let trends = { etag: null, of: new Map(), minutes: [], at: 0, every_s: 60, since: null, left_out: 0 };
+let trends = { etag: null, of: new Map(), minutes: [], at: null, every_s: 60, since: null, left_out: 0 };
 let trendsAsked = -Infinity;
 let timer = 0;
 let asking = false;
@@ -75,7 +75,7 @@ const together = [
   { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(lag(row, row.lag_seconds, duration))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
   { id: "position", name: "Position", fill: place },
-  { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : shown.at - row.committed_at), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
+  { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : -seconds(row.committed_at)), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
 ];
 const verdict = {
   id: "verdict",
@@ -201,15 +201,15 @@ function alarm(said) {
 }
 
 function silent(why) {
-  silentSince ??= Date.now() / 1000;
+  silentSince ??= new Date().toISOString();
   const old = shown === null ? "" : ` What is shown is of ${clock(shown.at)} and may be wrong by now.`;
   alarm(`No answer from the daemon since ${clock(silentSince)}: ${why}.${old}`);
 }
 
 function answered(overview, date) {
   silentSince = null;
-  const served = Date.parse(date ?? "") / 1000;
-  shownAge = Number.isNaN(served) ? 0 : Math.max(0, served - overview.at);
+  const served = seconds(date ?? "");
+  shownAge = Number.isNaN(served) ? 0 : Math.max(0, served - seconds(overview.at));
   shownCame = performance.now();
   show(overview);
   alarm(overview.alive ? "" : `The daemon answers, but its main loop has stopped. What is shown is of ${clock(overview.at)} and may be wrong by now.`);

@@ -2,7 +2,7 @@
 // value, which stands under it. A minute that was not seen or not known is a gap.
 
 import { element } from "./dom.js";
-import { duration, amount } from "./words.js";
+import { amount, duration, seconds } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 120;
@@ -18,7 +18,7 @@ export function sparkline(trend, trends) {
   const found = MEASURES.find(([measure]) => trend && trend[measure] !== null);
   if (!found) return null;
   const [measure, what, said] = found;
-  const marks = trends.minutes.map((at, n) => [at, trend[measure][n]]);
+  const marks = trends.minutes.map((at, n) => [seconds(at), trend[measure][n]]);
   const known = marks.filter(([, value]) => value !== null).map(([, value]) => value);
   const least = said(Math.min(...known));
   const most = said(Math.max(...known));
@@ -35,7 +35,8 @@ export function sparkline(trend, trends) {
 
 function path(marks, trends, most) {
   const span = 60 * trends.every_s;
-  const x = (at) => (EDGE + ((at - (trends.at - span)) / span) * (WIDTH - 2 * EDGE)).toFixed(1);
+  const begin = seconds(trends.at) - span;
+  const x = (at) => (EDGE + ((at - begin) / span) * (WIDTH - 2 * EDGE)).toFixed(1);
   const y = (value) => (HEIGHT - EDGE - (most > 0 ? value / most : 0) * (HEIGHT - 2 * EDGE)).toFixed(1);
   let d = "";
   let before = null;

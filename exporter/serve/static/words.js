@@ -84,13 +84,18 @@ export function duration(seconds) {
   return `${Math.floor(whole / A_DAY_S)} d ${Math.floor((whole % A_DAY_S) / 3600)} h`;
 }
 
+// A moment of a document, which is RFC 3339, in Unix seconds; null if it is not known.
+export function seconds(at) {
+  return at === null || at === undefined ? null : Date.parse(at) / 1000;
+}
+
 export function since(at, now) {
-  return at === null || at === undefined ? UNKNOWN : duration(now - at);
+  return at === null || at === undefined ? UNKNOWN : duration(seconds(now) - seconds(at));
 }
 
 export function clock(at) {
   if (at === null || at === undefined) return UNKNOWN;
-  const then = new Date(at * 1000);
+  const then = new Date(at);
   return Math.abs(Date.now() - then.getTime()) < A_DAY_S * 1000 ? TIME.format(then) : DAY.format(then);
 }
 

@@ -3,8 +3,28 @@
 import msgspec
 
 from exporter.cli.explain import _print_raw_keys
+from exporter.serve.bodies import RawKeyRow, SourcePartition
+from tests.changed import replace
 
-ROW = {"label": "name=a", "offset": msgspec.Raw(b'{"position":7}')}
+ROW = SourcePartition(
+    source_partition=msgspec.Raw(b'{"name":"a"}'),
+    label="name=a",
+    offset=msgspec.Raw(b'{"position":7}'),
+    kafka_partition=0,
+    log_offset=1,
+    committed_at=None,
+    advanced_at=None,
+    commits=1,
+    advances=1,
+    rewinds=0,
+    resets=0,
+    variants=0,
+    origin="topic",
+    dialect="unknown",
+    event_at=None,
+    poisoned=False,
+    shadow=msgspec.Raw(b"null"),
+)
 
 
 def test_the_raw_key_of_a_hash_map_is_not_printed(capsys):
@@ -13,11 +33,11 @@ def test_the_raw_key_of_a_hash_map_is_not_printed(capsys):
 
 
 def test_another_raw_key_is_printed_and_all_of_which_it_may_be_one(capsys):
-    unsure = [{"raw_key": '["c",{"b":1,"a":2}]', "offset": None}]
+    unsure = (RawKeyRow('["c",{"b":1,"a":2}]', msgspec.Raw(b"null")),)
     _print_raw_keys(
         [
-            {**ROW, "raw_key": '["c",{"a":2,"b":1}]', "raw_keys_unsure": []},
-            {**ROW, "label": "other", "raw_key": None, "raw_keys_unsure": unsure},
+            replace(ROW, raw_key='["c",{"a":2,"b":1}]', raw_keys_unsure=()),
+            replace(ROW, label="other", raw_key=None, raw_keys_unsure=unsure),
         ]
     )
     printed = capsys.readouterr().out

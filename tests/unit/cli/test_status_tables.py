@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import pytest
 
+from exporter import documents
 from exporter.cli import listing, verbs
 from exporter.cli.answers import Reading
 from exporter.cli.offsets import OK, UNREAD
@@ -33,7 +33,7 @@ def printed(capsys, states, verdicts) -> str:
         ),
         findings=(),
     )
-    document = msgspec.json.decode(status(shown), type=verbs.StatusDocument)
+    document = documents.decode(status(shown), verbs.StatusDocument)
     verbs._print_status(document)
     return capsys.readouterr().out
 
@@ -82,7 +82,7 @@ def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypa
 )
 def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said):
     shown = listing._Listing(None, frozenset({name}))
-    document = msgspec.json.decode(status(full()), type=verbs.StatusDocument)
+    document = documents.decode(status(full()), verbs.StatusDocument)
     shown.take(document, (), None)
     shown.by.append("the daemon")
     assert shown.print(output_format=OutputFormat.TABLE) == (UNREAD if said else OK)

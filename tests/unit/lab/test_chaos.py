@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import time
 
@@ -19,8 +20,12 @@ from lab.sampler import Sampler
 from lab.vitals import MIB, Life, Vitals, vitals
 from lab.waiting import NotYet, until
 
-NOW = time()
+NOW = round(time(), 3)
 TRUE = 20
+
+
+def rfc3339(at: float) -> str:
+    return datetime.fromtimestamp(at, tz=UTC).isoformat()
 
 
 def served(position: int) -> dict[str, str]:
@@ -30,14 +35,15 @@ def served(position: int) -> dict[str, str]:
         "offset": {"position": position},
         "kafka_partition": 3,
         "log_offset": 2,
-        "committed_at": NOW,
+        "committed_at": rfc3339(NOW),
         "from": "topic",
     }
+    head = {"at": rfc3339(time()), "inputs": []}
     connector = {"name": "file", "source_partitions": [entry], "sink_partitions": []}
     at = '{connector="file",source_partition="filename=/in",field="position"}'
     return {
-        "/api/v1/connectors": json.dumps({"at": time(), "inputs": [], "connectors": [connector]}),
-        "/api/v1/flows": json.dumps({"at": time(), "inputs": [], "flows": []}),
+        "/api/v1/connectors": json.dumps({**head, "connectors": [connector]}),
+        "/api/v1/flows": json.dumps({**head, "flows": []}),
         "/metrics": f"offsetwatch_source_offset_position{at} {position}\n",
     }
 

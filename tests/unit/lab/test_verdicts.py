@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from lab import testimony, verdicts, witness
@@ -33,6 +35,10 @@ ORDERS = ("west", "orders", 0)
 FILE = ("file-source", '{"filename":"/in"}')
 LINES = ("connect-file-sink", "lines", 0)
 END = ("orders", 0)
+
+
+def rfc3339(at: float) -> str:
+    return datetime.fromtimestamp(at, tz=UTC).isoformat()
 
 
 def ends(*known: tuple[float, int]) -> EndsHistory:
@@ -196,7 +202,7 @@ def test_a_snapshot_is_of_its_moment_by_a_clock_that_the_daemon_had_then(
 
 def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):
     document = {
-        "at": NOW,
+        "at": rfc3339(NOW),
         "inputs": [],
         "connectors": [
             {
@@ -207,7 +213,7 @@ def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):
                         "offset": {"position": 20},
                         "kafka_partition": 3,
                         "log_offset": 2,
-                        "committed_at": NOW - 1,
+                        "committed_at": rfc3339(NOW - 1),
                         "from": "topic",
                     },
                     {
@@ -272,9 +278,9 @@ def test_flows_and_metrics_that_were_never_true_are_found_out(truth):
         "source": "west",
         "upstream": "west",
         "partitions": [partition],
-        "syncs": [{**sync, "at": NOW - 1}],
+        "syncs": [{**sync, "at": rfc3339(NOW - 1)}],
     }
-    document = {"at": NOW, "inputs": [], "flows": [flow]}
+    document = {"at": rfc3339(NOW), "inputs": [], "flows": [flow]}
     right = verdicts.of_flows(document, NOW, NOW)
     assert len(right) == 9
     assert sentences(truth, *right) == []

@@ -23,7 +23,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
     body = [message(), message(STUCK, Status.RESOLVED, NOW)]
     assert json.loads(words.plain(body, NOW)) == {
         "version": "1",
-        "at": "2026-09-21T14:13:20.000Z",
+        "at": "2026-09-21T14:13:20Z",
         "external_url": None,
         "findings": [
             {
@@ -34,7 +34,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "connector": "west->east",
                 "subject": "orders-3",
                 "summary": LOST.summary,
-                "since": "2026-09-21T14:13:14.750Z",
+                "since": "2026-09-21T14:13:14.750000Z",
                 "resolved_at": None,
                 "evidence": [
                     {"name": "lost offsets", "value": "100 to 150", "unit": None},
@@ -54,8 +54,8 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
                 "connector": "files",
                 "subject": "",
                 "summary": LOST.summary,
-                "since": "2026-09-21T14:13:14.750Z",
-                "resolved_at": "2026-09-21T14:13:20.000Z",
+                "since": "2026-09-21T14:13:14.750000Z",
+                "resolved_at": "2026-09-21T14:13:20Z",
                 "evidence": [
                     {"name": "lost offsets", "value": "100 to 150", "unit": None},
                     {"name": "log start", "value": 151, "unit": "offset"},
@@ -101,7 +101,7 @@ def test_an_end_by_deletion_says_so():
     (told,) = json.loads(words.plain([ended], NOW))["findings"]
     assert (told["status"], told["resolved_at"]) == (
         "connector_deleted",
-        "2026-09-21T14:13:20.000Z",
+        "2026-09-21T14:13:20Z",
     )
     assert told["evidence"][0] == {
         "name": "ended",

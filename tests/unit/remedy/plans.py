@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.clock import Clock
+from exporter.model.moments import Moment
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.driver import Driver
 from exporter.remedy.model.plan import (
@@ -46,7 +47,7 @@ def plan_of(*changes: AnyStep, original: State | None = State.RUNNING, plan_id: 
         steps=(*stop, Settle(), Freeze(), *(changes or (ALTER,)), *resume),
         original=original,
         final=original,
-        created_at=1_800_000_000.0,
+        created_at=Moment(1_800_000_000.0),
         created_by="ada",
     )
 
@@ -75,7 +76,7 @@ def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
         ),
         original=State.RUNNING,
         final=State.RUNNING,
-        created_at=1_800_000_000.0,
+        created_at=Moment(1_800_000_000.0),
         created_by="detector",
         remedy=Remedy(Action.SKIP_ONE, **given),
     )

@@ -39,7 +39,7 @@ def test_a_record_is_written_in_the_bytes_that_it_always_had() -> None:
 
 def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
     plan = plan_of()
-    said = {"plan": msgspec.to_builtins(plan), "at": 1.0}
+    said = {"plan": msgspec.to_builtins(plan, enc_hook=float), "at": 1.0}
     proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **said}
     assert decoded(msgspec.json.encode(proposed)) == Proposed(
         at=1.0,

@@ -1,5 +1,6 @@
 import json
 
+from exporter import documents
 from exporter.model.offsets import SourceOffset
 from exporter.model.topology import MirrorFlow, Topology
 from exporter.serve import api
@@ -14,7 +15,7 @@ INPUTS = [
         "kind": "tail",
         "up": True,
         "live": True,
-        "last_success_at": 1_763_712_005.75,
+        "last_success_at": "2025-11-21T08:00:05.750000Z",
         "errors": {"timeout": 2, "unreachable": 1},
         "last_error": None,
         "tail": {
@@ -55,7 +56,7 @@ def by_name(document):
 def test_both_documents_begin_with_the_moment_the_readiness_and_the_inputs():
     waiting = replace(full(), ready=False, waiting_for=("tail a: waiting", "tail b: waiting"))
     for document in (connectors(waiting), flows(waiting)):
-        assert document["at"] == 1_763_712_006.5
+        assert document["at"] == "2025-11-21T08:00:06.500000Z"
         assert document["ready"] is False
         assert document["waiting_for"] == ["tail a: waiting", "tail b: waiting"]
         assert document["inputs"][:2] == INPUTS
@@ -111,7 +112,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             },
             "kafka_partition": 3,
             "log_offset": 12,
-            "committed_at": 1_763_712_000.123,
+            "committed_at": "2025-11-21T08:00:00.123000Z",
             "advanced_at": None,
             "commits": 4,
             "advances": 3,
@@ -120,7 +121,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
             "from": "topic",
             "variants": 0,
             "dialect": "file_stream",
-            "event_at": 1_763_711_999.5,
+            "event_at": "2025-11-21T07:59:59.500000Z",
             "poisoned": False,
             "shadow": None,
         },
@@ -138,7 +139,7 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
             "log_end": 25,
             "lag_records": 15,
             "from": "group",
-            **api.age(SINK, snapshot.at),
+            **json.loads(documents.encode(api.age(SINK, snapshot.at))),
         }
     ]
     assert len(found["files"].pop("source_partitions")) == 1
@@ -204,11 +205,11 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
                 "partition": 7,
                 "upstream_offset": 120,
                 "downstream_offset": 118,
-                "at": 1_763_712_001.25,
+                "at": "2025-11-21T08:00:01.250000Z",
             }
         ],
-        "checkpoints": [{"group": "billing", "at": 1_763_711_940.25}],
-        "heartbeat_at": 1_763_712_005.5,
+        "checkpoints": [{"group": "billing", "at": "2025-11-21T07:59:00.250000Z"}],
+        "heartbeat_at": "2025-11-21T08:00:05.500000Z",
         "losses": [
             {
                 "topic": "orders",
@@ -217,14 +218,14 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
                 "first": 93,
                 "last": 99,
                 "records": 7,
-                "at": 1_763_711_900.0,
+                "at": "2025-11-21T07:58:20Z",
             }
         ],
         "recreations": [
             {
                 "topic": "orders",
                 "count": 2,
-                "at": 1_763_711_000.0,
+                "at": "2025-11-21T07:43:20Z",
                 "id_before": "abc",
                 "id_after": "def",
             }
@@ -241,14 +242,14 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "translated": 1,
         "reread_records": 2699,
         "skip_records": 0,
-        "checkpoint_at": 1_763_711_940.25,
+        "checkpoint_at": "2025-11-21T07:59:00.250000Z",
     }
     assert (unknown["best"], unknown["reread_records"]) == (None, None)
     assert partitions[0] == {
         "topic": "orders",
         "partition": 7,
         "committed": 99,
-        "committed_at": 1_763_712_000.0,
+        "committed_at": "2025-11-21T08:00:00Z",
         "from": "topic",
         "synced": 120,
         "replicated": 120,
@@ -259,7 +260,7 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "lag_position": None,
         "caught_up": False,
         "lag_seconds": 100.0,
-        "behind_since": 1_763_711_906.5,
+        "behind_since": "2025-11-21T07:58:26.500000Z",
         "behind_from": "record",
         "headroom_records": 121,
         "headroom_seconds": 3600.5,
@@ -310,7 +311,7 @@ def test_the_recorded_topics_are_those_with_progress_in_them():
 
 def test_an_empty_snapshot_gives_empty_documents():
     head = {
-        "at": 0.0,
+        "at": "1970-01-01T00:00:00Z",
         "ready": False,
         "waiting_for": ["the first tick"],
         "recorded": [],

@@ -1,11 +1,13 @@
 import msgspec
 import pytest
 
+from exporter import documents
 from exporter.cli import explain as cli_explain
 from exporter.decode.javamap import connect_key
 from exporter.errors import ConfigError
 from exporter.model.connectors import SinkSettings, Task
 from exporter.model.findings import FindingName as Name
+from exporter.model.moments import Moment
 from exporter.model.observations import SinkOffset, TopicFactsRead
 from exporter.model.readings import LogBounds
 from exporter.model.topology import (
@@ -22,11 +24,15 @@ from tests.unit.serve.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
 
+def rfc3339(at: float) -> str:
+    return documents.encode(Moment(at)).decode().strip('"')
+
+
 def explained(world: World, name: str) -> dict:
     """As a program reads it."""
     snapshot = world.snapshot()
     found = document(snapshot, find(snapshot, name, None))
-    return msgspec.json.decode(msgspec.json.encode(found))
+    return msgspec.json.decode(documents.encode(found))
 
 
 def mirrored() -> World:
@@ -52,9 +58,13 @@ def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
     assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
     assert flow["offset_syncs"] == str(SYNCS)
     (at,) = flow["partitions"]
-    assert at["committed"] == {"offset": 99, "at": world.now - 1, "from": "offsets topic"}
-    assert at["synced"] == {"offset": 120, "at": world.now, "from": str(SYNCS)}
-    assert at["log_end"] == {"offset": 200, "at": world.now, "from": "high watermark of west"}
+    assert at["committed"] == {"offset": 99, "at": rfc3339(world.now - 1), "from": "offsets topic"}
+    assert at["synced"] == {"offset": 120, "at": rfc3339(world.now), "from": str(SYNCS)}
+    assert at["log_end"] == {
+        "offset": 200,
+        "at": rfc3339(world.now),
+        "from": "high watermark of west",
+    }
     assert (at["replicated"], at["lag_records"]) == (120, 79)
     assert found["problems"] == []
 
@@ -166,7 +176,11 @@ def test_a_source_partition_has_its_offset_exact_and_its_history():
     (at,) = found["source_partitions"]
     assert at["source_partition"] == FILE
     assert at["offset"] == {"position": 2**60 + 1}
-    assert (at["dialect"], at["commits"], at["committed_at"]) == ("file_stream", 1, world.now)
+    assert (at["dialect"], at["commits"], at["committed_at"]) == (
+        "file_stream",
+        1,
+        rfc3339(world.now),
+    )
     assert (found["flow"], found["group"], found["problems"]) == (None, None, [])
 
 
@@ -341,7 +355,7 @@ def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():
         world.ends(bounds, ids={"orders": topic_id})
     flow = explained(world, "mm2")["flow"]
     lost = {"topic": "orders", "partition": 0, "cause": "retention", "first": 121, "last": 149}
-    assert flow["losses"] == [{**lost, "records": 29, "at": world.now - 15}]
+    assert flow["losses"] == [{**lost, "records": 29, "at": rfc3339(world.now - 15)}]
     (again,) = flow["recreations"]
     assert (again["topic"], again["count"], again["id_before"], again["id_after"]) == (
         "orders",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from exporter import documents
 from exporter.cli import explain, verbs
 from exporter.model.connectors import ConnectorKind
 from exporter.serve import explain as serve_explain
@@ -73,7 +72,7 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
     flows = moving().snapshot().topology
     shown = replace(EMPTY, groups=(GROUP, unknown), topology=flows)
-    verbs._print_status(msgspec.json.decode(status(shown), type=verbs.StatusDocument))
+    verbs._print_status(documents.decode(status(shown), verbs.StatusDocument))
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
+from exporter import documents
 from exporter.cli.told import print_findings
 from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import (
@@ -60,7 +60,7 @@ SNAPSHOT = replace(
 
 def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
     assert json.loads(findings(SNAPSHOT)) == {
-        "at": 1_763_712_006.5,
+        "at": "2025-11-21T08:00:06.500000Z",
         "ready": True,
         "waiting_for": [],
         "findings": [
@@ -71,7 +71,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "connector": "mm2",
                 "subject": "west->east",
                 "summary": "MM2 copies nothing and admits nothing",
-                "since": 1_763_712_000.5,
+                "since": "2025-11-21T08:00:00.500000Z",
                 "evidence": [
                     {"name": "lag", "value": 300, "unit": "records"},
                     {"name": "states", "value": "connector running", "unit": None},
@@ -87,7 +87,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "connector": None,
                 "subject": "west->east",
                 "summary": "MM2 copies nothing and admits nothing",
-                "since": 1_763_712_000.5,
+                "since": "2025-11-21T08:00:00.500000Z",
                 "evidence": [],
                 "next": "",
                 "runbook_url": None,
@@ -103,7 +103,7 @@ def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
                 "verdict": "silent",
                 "rule": 5,
                 "reason": "work waits",
-                "since": 1_763_711_000.0,
+                "since": "2025-11-21T07:43:20Z",
                 "evidence": [{"name": "silent", "value": 1, "unit": "partitions"}],
             }
         ],
@@ -151,7 +151,7 @@ def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
     told = read(body)
     assert told is not None
     assert len(told.findings) == len(SNAPSHOT.findings)
-    assert b"unheard_of" in msgspec.json.encode(told)
+    assert b"unheard_of" in documents.encode(told)
 
 
 def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():

@@ -183,7 +183,11 @@ def test_every_minute_has_a_value_or_null():
         sink = replace(SINK, lag=lag, behind_since=None)
         marks = seen.see(replace(EMPTY, at=60.0 * minute, sink_partitions=(sink,)))
     found = json.loads(trends.trends(replace(EMPTY, trends=marks)))
-    assert (found["since"], found["at"], found["minutes"]) == (0.0, 120.0, [0.0, 60.0, 120.0])
+    assert (found["since"], found["at"], found["minutes"]) == (
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:02:00Z",
+        ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z", "1970-01-01T00:02:00Z"],
+    )
     assert found["connectors"] == [
         {
             "connect_cluster": "lab",

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
+from exporter.model.moments import Moment
 from exporter.remedy.model.desk import (
     BackupRow,
     Breaker,
@@ -137,7 +138,7 @@ def test_mode_and_pause_are_set_and_shown(stage: Stage):
     }
     put = stage.call("PUT", "/mode", "operator", {"mode": "propose", "because": BECAUSE})
     assert (put.status_code, put.json()) == (200, {"done": True})
-    until = int(stage.clock.now()) + 60
+    until = "2027-01-15T08:01:00Z"
     stage.call("POST", "/pause", "operator", {"until": until, "because": BECAUSE})
     found = stage.call("GET", "/mode", "viewer").json()
     assert found["mode"] == "propose"
@@ -146,7 +147,7 @@ def test_mode_and_pause_are_set_and_shown(stage: Stage):
     stage.call("POST", "/pause", "operator", {"indefinite": True, "because": BECAUSE})
     assert stage.desk.changed == [
         ("set_mode", Mode.PROPOSE, "operator", BECAUSE),
-        ("pause", float(until), "operator", BECAUSE),
+        ("pause", stage.clock.now() + 60, "operator", BECAUSE),
         ("unpause", "operator", BECAUSE),
         ("pause", None, "operator", BECAUSE),
     ]
@@ -157,11 +158,12 @@ def test_mode_and_pause_are_set_and_shown(stage: Stage):
     [
         {},
         {"indefinite": False},
-        {"indefinite": True, "until": 1_900_000_000},
-        {"until": 1_800_000_000},
-        {"until": 0},
+        {"indefinite": True, "until": "2030-01-01T00:00:00Z"},
+        {"until": "2027-01-15T08:00:00Z"},
+        {"until": 1_900_000_000},
         {"until": 1e9},
-        {"until": "2030-01-01T00:00:00Z"},
+        {"until": "2030-01-01T00:00:00"},
+        {"until": "tomorrow"},
         {"until": True},
         {"indefinite": 1},
     ],
@@ -174,8 +176,11 @@ def test_a_pause_says_until_when(stage: Stage, body):
 
 
 def test_an_open_breaker_is_shown_and_closed(stage: Stage):
-    stage.desk.breakers = (Breaker(scope="connector/lab/orders", opened_at=1.0, said="twice"),)
-    assert stage.call("GET", "/mode", "viewer").json()["breakers"][0]["said"] == "twice"
+    scope = "connector/lab/orders"
+    stage.desk.breakers = (Breaker(scope=scope, opened_at=Moment(1.5), said="twice"),)
+    assert stage.call("GET", "/mode", "viewer").json()["breakers"] == [
+        {"scope": scope, "opened_at": "1970-01-01T00:00:01.500000Z", "said": "twice"}
+    ]
     body = {"scope": "connector/lab/orders", "because": BECAUSE}
     assert stage.call("POST", "/breakers/ack", "operator", body).status_code == 200
     assert stage.call("POST", "/breakers/ack", "operator", body).status_code == 404
@@ -239,16 +244,21 @@ def kept(connector: str = "orders", connect_cluster: str = "lab") -> QuarantineR
         sha256=OTHER,
         size_bytes=12,
         where="east/quarantine",
-        at=1.0,
+        at=Moment(1.0),
     )
 
 
 def test_quarantine_and_backups_are_listed(stage: Stage):
     stage.desk.set_aside = (kept(),)
-    stage.desk.kept = (BackupRow(name="b.json", at=1.0, sha256=OTHER, connectors=(("orders", 2),)),)
+    stage.desk.kept = (BackupRow("b.json", Moment(1.0), OTHER, (("orders", 2),)),)
     assert stage.call("GET", "/quarantine", "viewer").json()["quarantine"][0]["offset"] == 1234
     assert stage.call("GET", "/backups", "viewer").json()["backups"] == [
-        {"name": "b.json", "at": 1.0, "sha256": OTHER, "connectors": [["orders", 2]]}
+        {
+            "name": "b.json",
+            "at": "1970-01-01T00:00:01Z",
+            "sha256": OTHER,
+            "connectors": [["orders", 2]],
+        }
     ]
 
 
