@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from exporter.cli import output
+from exporter.model.evidence import value_text
 from exporter.remedy.guards import GUARDS, Reach
 from exporter.remedy.model.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
 from exporter.remedy.model.plan import Plan
@@ -55,7 +56,7 @@ def print_plan(
     if row.not_before is not None:
         facts.append(("begins", f"after {output.moment(row.not_before)} (remedy.cool_down_s)"))
     if plan.remedy is not None:
-        facts += [(what, how_much) for what, how_much in plan.remedy.evidence]
+        facts += [(at.name, value_text(at)) for at in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
     facts += [("approval", _approval(told)), ("sha256", row.sha256)]
     output.table(

@@ -11,6 +11,8 @@ OFFSET: Final = "offset"
 TIME: Final = "time"
 PARTITIONS: Final = "partitions"
 TIMES: Final = "times"
+BYTES: Final = "bytes"
+OFFSETS: Final = "offsets"  # how many; OFFSET is one of them
 
 NONE: Final = "none"  # stands for a value that is null
 _BARE: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from exporter.errors import ClientError
-from exporter.judge.phrases import several
+from exporter.model.evidence import TIMES, Evidence, EvidenceItem
 from exporter.remedy import backups
 from exporter.remedy.brokers import known
 from exporter.remedy.circumstances import (
@@ -404,18 +404,19 @@ def _asked_state(state: str) -> State:
     return State.RUNNING
 
 
-def _evidence(case: Case, because: str, failures: int) -> tuple[tuple[str, str], ...]:
-    told: list[tuple[str, str]] = []
+def _evidence(case: Case, because: str, failures: int) -> Evidence:
+    told: list[EvidenceItem] = []
     if because:
-        told.append(("because", because))
+        told.append(EvidenceItem("because", because))
     if case.incident is not None:
-        told.append((case.incident.finding, case.incident.said))
+        told.append(EvidenceItem(case.incident.finding, case.incident.said))
     if failures:
-        told.append(("failed in a row", several(failures, "time")))
+        told.append(EvidenceItem("failed in a row", failures, TIMES))
     if case.failure is not None:
-        told.append((FAILURE, f"{case.failure.kind.value}: {case.failure.chain[-1]}"))
+        said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
+        told.append(EvidenceItem(FAILURE, said))
     if case.found is not None:
-        told += [("found by", ", ".join((case.found.method, *case.found.also)))]
+        told.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
         told += case.found.evidence
     return tuple(told)
 

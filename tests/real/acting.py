@@ -20,6 +20,7 @@ from tests.real.telling import (
     Story,
     Told,
     against,
+    evidence_of,
     guarded,
     looks_again,
     plan_of,
@@ -158,7 +159,7 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
             until("found by us", lambda: _found(daemon, "recopy"), timeout_s=SEEN_S_MAX)
             told.values["alert"] = daemon.alert(name, fingerprint="fedcba9876543210").status_code
             plan = told.plans["stop"] = daemon.proposed(name, "stop")
-            told.values["evidence"] = proposal(daemon, plan)["plan"]["remedy"]["evidence"]
+            told.values["evidence"] = evidence_of(daemon, plan)
             daemon.approve(plan)
             told.ends["stop"] = daemon.ended(plan)
             until("it is not found any more", lambda: _found(daemon), timeout_s=SEEN_S_MAX)

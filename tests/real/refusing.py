@@ -17,10 +17,10 @@ from tests.real.telling import (
     Json,
     Story,
     Told,
+    evidence_of,
     guarded,
     looks_again,
     plan_of,
-    proposal,
     sink_of,
 )
 
@@ -40,9 +40,7 @@ def server_away(lab: Lab, directory: Path) -> Told:
                     poison.away(at, poison.good(5, 4))
                 for stage, name in names.items():
                     told.plans[stage] = daemon.proposed(name, "restart_failed")
-                    told.values[f"{stage} evidence"] = proposal(daemon, told.plans[stage])["plan"][
-                        "remedy"
-                    ]["evidence"]
+                    told.values[f"{stage} evidence"] = evidence_of(daemon, told.plans[stage])
                     told.values[f"{stage} actions"] = actions(daemon, name)
                     told.changes[f"{stage} away"] = daemon.changes(name)
                 database.back()

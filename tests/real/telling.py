@@ -115,6 +115,12 @@ def proposal(daemon: Guarded, plan: Json) -> Json:
     )
 
 
+def evidence_of(daemon: Guarded, plan: Json) -> Json:
+    """What a plan rests on, by name."""
+    found = proposal(daemon, plan)["plan"]["remedy"]["evidence"]
+    return {at["name"]: at["value"] for at in found}
+
+
 def looks_again(daemon: Guarded, rounds: int = 3) -> None:
     """Wait until the loop of remedies has turned so often once more."""
     name = "remediation_engine_heartbeat_timestamp_seconds"

@@ -85,7 +85,7 @@ def test_a_connector_is_stopped_for_what_we_found_and_never_for_what_an_alert_sa
     assert told.values["alert alone"] == (202, [])
     assert told.values["alert"] == 202
     assert told.ends["stop"]["ending"] == "succeeded"
-    assert "recopy" in dict(told.values["evidence"])
+    assert "recopy" in told.values["evidence"]
 
 
 def test_what_was_stopped_stays_so_until_a_person_has_it_run_again(remedies: Stories) -> None:

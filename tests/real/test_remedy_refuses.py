@@ -39,7 +39,7 @@ def test_a_record_that_fails_because_a_server_is_away_is_not_skipped(
     told = remedies["away"]
     assert told.values[f"{where} actions"] == ["restart_failed"]
     assert told.changes[f"{where} away"] == []
-    said = dict(told.values[f"{where} evidence"])["failure"]
+    said = told.values[f"{where} evidence"]["failure"]
     assert said.startswith(("connectivity: java.net.ConnectException", "registry_down: java.net"))
 
 

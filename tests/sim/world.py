@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from exporter.config import Connect
+from exporter.model.evidence import EvidenceItem
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest_sight import config_sha256
@@ -133,7 +134,7 @@ class World:
             original=State.RUNNING,
             incident="i1",
             config_sha256=config_sha256(NAME, self.config),
-            evidence=(("repeat", "3"),),
+            evidence=(EvidenceItem("repeat", 3, "times"),),
         )
         match self.case:
             case "stop":

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from exporter.model.evidence import EvidenceItem
 from exporter.remedy.engine.moves import Aborted
 from exporter.remedy.model import records
 from exporter.remedy.model.driver import Look, Standing
@@ -83,12 +84,15 @@ def _abort(bench: Bench) -> dict[str, Any]:
     return {"asked": asked}
 
 
+_FAILED = EvidenceItem("failed", 3, "times")
+
+
 def _answering(action: Action, plan: Plan) -> Plan:
     return msgspec.structs.replace(
         plan,
         verb=f"{action.value} of a connector",
         created_by="detector",
-        remedy=Remedy(action, incident=f"i-{action.value}", evidence=(("failed", "3 times"),)),
+        remedy=Remedy(action, incident=f"i-{action.value}", evidence=(_FAILED,)),
     )
 
 

@@ -124,5 +124,5 @@ def _exception(plan: Plan) -> str | None:
     """The class of the exception that the plan answers to, as its evidence has it."""
     if plan.remedy is None:
         return None
-    told = dict(plan.remedy.evidence).get(FAILURE)
-    return None if told is None else told.rpartition(": ")[2]
+    told = next((at.value for at in plan.remedy.evidence if at.name == FAILURE), None)
+    return None if told is None else str(told).rpartition(": ")[2]

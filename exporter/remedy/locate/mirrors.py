@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from exporter.model.evidence import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
 from exporter.model.records import RawRecord
 from exporter.model.topology import TopicPartition
 from exporter.remedy.locate import native
 from exporter.remedy.locate.poison import (
     Answer,
-    Evidence,
     Identified,
     MirrorSubject,
     NotIdentified,
@@ -82,7 +82,7 @@ def mirror_refusal(subject: MirrorSubject) -> NotIdentified | None:
     return NotIdentified(
         "stage_unknown",
         f"a mirror's failure of kind {failure.kind} does not identify a record",
-        (("failure", str(failure.kind)),),
+        (EvidenceItem("failure", str(failure.kind)),),
     )
 
 
@@ -112,8 +112,8 @@ def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
     if record.offset < suspect.place.next:
         return NotIdentified("cannot_copy", "what is read without checksums is another record")
     evidence = (
-        ("checksum", f"fails at {suspect.window.corrupt_at}"),
-        ("copy", "read without its checksum: its bytes are not what was written"),
+        EvidenceItem("checksum fails at", suspect.window.corrupt_at, OFFSET),
+        EvidenceItem("copy", "read without its checksum: its bytes are not what was written"),
         *_gap(suspect, record),
     )
     return _identified(
@@ -126,7 +126,9 @@ def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
 
 def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | None) -> Answer:
     recommend = native.for_size(subject.connect_version)
-    evidence: Evidence = (("size that was refused", "not named" if size is None else str(size)),)
+    evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
+    if size is None:
+        evidence = (EvidenceItem("size that was refused", "not named"),)
     if any(at.window.corrupt_at is not None for at in found):
         return NotIdentified(
             "window_corrupt",
@@ -159,8 +161,8 @@ def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | N
         )
     evidence = (
         *evidence,
-        ("size of the record", str(record.size_bytes)),
-        ("records as large after it", str(len(large) - 1)),
+        EvidenceItem("size of the record", record.size_bytes, BYTES),
+        EvidenceItem("as large after it", len(large) - 1, RECORDS),
         *_gap(suspect, record),
     )
     return _identified(subject, suspect, record, "size", evidence, recommend=recommend)
@@ -213,7 +215,7 @@ def _none_first(
 def _gap(suspect: Suspect, record: RawRecord) -> Evidence:
     """Offsets without a record in between: compacted away, or markers of transactions."""
     gap = record.offset - suspect.place.next
-    return (("offsets without a record before it", str(gap)),) if gap else ()
+    return (EvidenceItem("without a record before it", gap, OFFSETS),) if gap else ()
 
 
 def _identified(

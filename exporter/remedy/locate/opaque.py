@@ -19,8 +19,9 @@ from exporter.decode.dialects import (
     Dialect,
     dialect_for,
 )
+from exporter.model.evidence import Evidence, EvidenceItem
 from exporter.remedy.locate import native
-from exporter.remedy.locate.poison import Evidence, NotIdentified, OpaqueSubject, fields_of
+from exporter.remedy.locate.poison import NotIdentified, OpaqueSubject, fields_of
 
 _TIMES: Final = ("timestamp", "timestamp_nanos")
 
@@ -29,7 +30,9 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
     """Why no record can be named, and what a person would have to give."""
     dialect = _dialect(subject)
     fields = fields_of(subject.pair.offset)
-    evidence: Evidence = (("fields of its offset", ", ".join(sorted(fields)) or "none"),)
+    evidence: Evidence = (
+        EvidenceItem("fields of its offset", ", ".join(sorted(fields)) or "none"),
+    )
     if dialect is FILE_STREAM:
         return NotIdentified(
             "person_must_say",

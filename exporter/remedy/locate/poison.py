@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from exporter.decode.jsontext import encode_sorted
+from exporter.model.evidence import Evidence, EvidenceItem
 from exporter.model.offsets import INT64_MAX, Scalar
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.classify import SKIPPABLE, Failure
 from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
 from exporter.remedy.model.plan import Pair, RecordAt
-
-Evidence = tuple[tuple[str, str], ...]
 
 NOTHING_OF_SINK: Final = SinkFacts()
 NOTHING_OF_MIRROR: Final = MirrorFacts()
@@ -223,7 +222,7 @@ def refusal(failure: Failure | None) -> NotIdentified | None:
         return NotIdentified(
             "vetoed",
             f"it failed for a reason of kind {kind}: that is no record's fault",
-            (("failure", str(kind)),),
+            (EvidenceItem("failure", str(kind)),),
         )
     return None
 
@@ -329,7 +328,10 @@ def only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NotIdentified:
         return NotIdentified(
             "corrupt_in_many",
             "records of several partitions are corrupt: that is a disk, and no record",
-            tuple(("corrupt at", f"{_name(at.place.at)}@{at.window.corrupt_at}") for at in bad),
+            tuple(
+                EvidenceItem("corrupt at", f"{_name(at.place.at)}@{at.window.corrupt_at}")
+                for at in bad
+            ),
         )
     if not at_once:
         return NotIdentified(

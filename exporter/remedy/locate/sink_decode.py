@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.model.evidence import RECORDS, Evidence, EvidenceItem
 from exporter.model.records import RawRecord
 from exporter.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
 from exporter.remedy.locate.connector_facts import SinkFacts
 from exporter.remedy.locate.formats import Converter, Converters, read, read_headers
 from exporter.remedy.locate.json_format import Reading, Said
-from exporter.remedy.locate.poison import Evidence, Suspect
+from exporter.remedy.locate.poison import Suspect
 
 # The order in which a record goes through them.
 CONVERTERS: Final = (KEY, VALUE, HEADER)
@@ -53,13 +54,15 @@ class Decoded:
         if not names:
             return ()
         shown = tuple(
-            ("fails", f"{at.record.topic}-{at.record.partition}@{at.record.offset}: {at.why}")
+            EvidenceItem(
+                "fails", f"{at.record.topic}-{at.record.partition}@{at.record.offset}: {at.why}"
+            )
             for at in self.bad[:SHOWN_MAX]
         )
         return (
-            ("converter", ", ".join(dict.fromkeys(names))),
-            ("records that fail our own decode", str(len(self.bad))),
-            ("records not decoded", str(self.unknown + self.framed)),
+            EvidenceItem("converter", ", ".join(dict.fromkeys(names))),
+            EvidenceItem("fail our own decode", len(self.bad), RECORDS),
+            EvidenceItem("not decoded", self.unknown + self.framed, RECORDS),
             *shown,
         )
 

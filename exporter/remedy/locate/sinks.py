@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from exporter.model.evidence import PARTITIONS, RECORDS, Evidence, EvidenceItem
 from exporter.model.records import Headers, RawRecord
 from exporter.model.topology import TopicPartition
 from exporter.remedy.classify.stages import PUT
@@ -21,7 +22,6 @@ from exporter.remedy.locate import native
 from exporter.remedy.locate.coordinates import Coordinates, in_dead_letters, in_log
 from exporter.remedy.locate.poison import (
     Answer,
-    Evidence,
     Identified,
     NotIdentified,
     Place,
@@ -268,7 +268,7 @@ class _Search:
                 "committed_before_poison",
                 f"{where} fails, and {suspect.place.next} is committed: a skip would take what is "
                 "good in between with it",
-                ("fails", where),
+                EvidenceItem("fails", where),
             )
         if offset != suspect.place.next:
             return _gap(suspect, record)
@@ -281,8 +281,11 @@ class _Search:
         )
 
     def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NotIdentified:
-        said = tuple((at.method, f"{at.at.topic}-{at.at.partition}@{at.offset}") for at in pointers)
-        more = (("against it", contradiction),) if contradiction else ()
+        said = tuple(
+            EvidenceItem(at.method, f"{at.at.topic}-{at.at.partition}@{at.offset}")
+            for at in pointers
+        )
+        more = (EvidenceItem("against it", contradiction),) if contradiction else ()
         return NotIdentified(
             "methods_disagree",
             "what is known of the record that fails contradicts itself",
@@ -322,15 +325,17 @@ class _Search:
             "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
         )
 
-    def _none(self, reason: str, said: str, *more: tuple[str, str]) -> NotIdentified:
+    def _none(self, reason: str, said: str, *more: EvidenceItem) -> NotIdentified:
         return NotIdentified(reason, said, (*more, *self._evidence()), self._recommend)
 
     def _evidence(self) -> Evidence:
         """For people; nothing of what records hold."""
         found = (
-            ("stage", self._stage),
-            ("partitions that stand still", str(len(self._suspects))),
-            ("records inspected", str(self._decoded.records)),
+            EvidenceItem("stage", self._stage),
+            EvidenceItem("stand still", len(self._suspects), PARTITIONS),
+            EvidenceItem("inspected", self._decoded.records, RECORDS),
         )
-        unread = (("dead letters", "could not be read"),) if self._letters is None else ()
+        unread = (
+            (EvidenceItem("dead letters", "could not be read"),) if self._letters is None else ()
+        )
         return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))

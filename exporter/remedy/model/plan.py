@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
+from exporter.model.evidence import Evidence
 from exporter.model.moments import Moment, read_moment
 
 
@@ -226,7 +227,7 @@ class Remedy(msgspec.Struct, frozen=True):
     incarnation     what differs where it was deleted and created again meanwhile
     token           of what others asked Connect to do with it until then
     policy_sha256   of the configuration of remedies that it was made under
-    evidence        (what, how much of it), for people
+    evidence        what it rests on, for people
     stop_total_s    by when to begin to resume, after the stop was asked for
     """
 
@@ -238,7 +239,7 @@ class Remedy(msgspec.Struct, frozen=True):
     incarnation: str | None = None
     token: str | None = None
     policy_sha256: str | None = None
-    evidence: tuple[tuple[str, str], ...] = ()
+    evidence: Evidence = ()
     stop_total_s: float | None = None
 
 

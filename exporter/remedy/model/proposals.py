@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.model.evidence import Evidence
 from exporter.model.moments import Moment
 from exporter.remedy.model.plan import (
     Action,
@@ -51,7 +52,7 @@ class About:
     original: State
     incident: str
     config_sha256: str
-    evidence: tuple[tuple[str, str], ...] = ()
+    evidence: Evidence = ()
     signature: str | None = None
     incarnation: str | None = None
     token: str | None = None

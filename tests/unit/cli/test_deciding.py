@@ -21,6 +21,7 @@ from exporter.cli.showing import to_do
 from exporter.daemon.state_dir import StateDir
 from exporter.errors import ConfigError, Unfinished
 from exporter.errors import Refused as NotConfigured
+from exporter.model.evidence import EvidenceItem
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.decisions import Stands
 from exporter.remedy.model.desk import PlanState
@@ -74,7 +75,11 @@ def test_a_proposal_is_listed_with_when_it_lapses_and_is_no_bad_news(bureau):
 
 
 def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests(bureau):
-    bureau.proposed(evidence=(("decode", "offset 7 is no JSON"),))
+    evidence = (
+        EvidenceItem("decode", "offset 7 is no JSON"),
+        EvidenceItem("inspected", 3, "records"),
+    )
+    bureau.proposed(evidence=evidence)
     shown = typed("plan", "show", "p1", bureau=bureau)
     flat = re.sub(r"\s+", "", shown.stdout)
     assert "offset7isnoJSON" in flat
@@ -84,10 +89,8 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
         'PATCH/connectors/orders/offsets{"offsets":[{"partition":{"kafka_partition":0,'
         '"kafka_topic":"orders"},"offset":{"kafka_offset":8}}]}' in flat
     )
-    assert (
-        f"plan approve p1 --sha256 {skip_of(evidence=(('decode', 'offset 7 is no JSON'),)).sha256}"
-        in (shown.stderr)
-    )
+    assert "inspected3records" in flat
+    assert f"plan approve p1 --sha256 {skip_of(evidence=evidence).sha256}" in shown.stderr
     assert shown.exit_code == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.model.evidence import EvidenceItem
 from exporter.remedy.locate import native
 from exporter.remedy.locate.opaque import propose_only
 from exporter.remedy.locate.poison import OpaqueSubject
@@ -73,11 +74,11 @@ def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
         for offset in ('{"token":"x","seq":1,"at":2}', None)
     ]
     assert [at.evidence for at in found] == [
-        (("fields of its offset", "at, seq, token"),),
-        (("fields of its offset", "none"),),
+        (EvidenceItem("fields of its offset", "at, seq, token"),),
+        (EvidenceItem("fields of its offset", "none"),),
     ]
 
 
 def test_values_of_offsets_are_not_told() -> None:
     answer = propose_only(OpaqueSubject("c", "x", Pair('{"a":"b"}', '{"token":"hunter2"}')))
-    assert answer.evidence == (("fields of its offset", "token"),)
+    assert answer.evidence == (EvidenceItem("fields of its offset", "token"),)

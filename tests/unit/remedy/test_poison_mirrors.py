@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from exporter.model.evidence import EvidenceItem, value_text
 from exporter.model.records import RawRecord, Window
 from exporter.model.topology import TopicPartition
 from exporter.remedy.locate import native
@@ -235,13 +236,14 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
     assert (answer.sha256, answer.size_bytes) == (LARGE.records[0].sha256, 12_000)
 
 
-@pytest.mark.parametrize(("size", "named"), [(12_000, "12000"), (None, "not named")])
+@pytest.mark.parametrize(("size", "named"), [(12_000, "12000 bytes"), (None, "not named")])
 def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: str) -> None:
     found = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
-    assert dict(find_in_mirror(too_large(size), found).evidence) == {
+    told = find_in_mirror(too_large(size), found).evidence
+    assert {at.name: value_text(at) for at in told} == {
         "size that was refused": named,
-        "size of the record": "12000",
-        "records as large after it": "1",
+        "size of the record": "12000 bytes",
+        "as large after it": "1 record",
     }
 
 
@@ -250,7 +252,7 @@ def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
     assert isinstance(answer, Identified)
     assert answer.record.offset == 47
     assert answer.to.offset == '{"offset":47}'
-    assert ("offsets without a record before it", "5") in answer.evidence
+    assert EvidenceItem("without a record before it", 5, "offsets") in answer.evidence
 
 
 def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() -> None:
@@ -262,7 +264,8 @@ def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() 
 def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
     answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(42), sound_after=True))
     assert isinstance(answer, Identified)
-    assert dict(answer.evidence)["copy"].startswith("read without its checksum")
+    (at, _) = (at for at in answer.evidence if at.name in {"checksum fails at", "copy"})
+    assert at == EvidenceItem("checksum fails at", 42, "offset")
     assert answer.recommend == (native.OTHER_REPLICAS,)
 
 

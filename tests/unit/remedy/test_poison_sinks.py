@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.topology import TopicPartition
 from exporter.remedy.locate import native
 from exporter.remedy.locate.connector_facts import SinkFacts
@@ -470,7 +471,7 @@ def test_no_record_is_named_where_another_one_may_be_it(case: Case) -> None:
 )
 def test_why_no_record_is_looked_for_is_told(failure: Failed, kind: str) -> None:
     answer = find_in_sink(sink(AT_1234, failure=failure), seen(ONE_BAD))
-    assert answer.evidence == (("failure", kind),)
+    assert answer.evidence == (EvidenceItem("failure", kind),)
 
 
 def test_which_partition_is_odd_is_told() -> None:
@@ -513,8 +514,8 @@ def test_nothing_of_what_records_hold_is_told() -> None:
     assert isinstance(named, Identified)
     assert isinstance(broken, NotIdentified)
     assert "hunter2" not in repr(named) + repr(broken)
-    assert ("fails", "orders-0@1234: no JSON") in named.evidence
-    assert ("converter", JSON) in named.evidence
+    assert EvidenceItem("fails", "orders-0@1234: no JSON") in named.evidence
+    assert EvidenceItem("converter", JSON) in named.evidence
 
 
 def test_what_was_not_decoded_is_told() -> None:
@@ -522,8 +523,8 @@ def test_what_was_not_decoded_is_told() -> None:
         sink(AT_1234, facts=by(Converter(AVRO))), seen(values(1234, GOOD, b"\0\0\0\0\7x"))
     )
     assert isinstance(answer, Identified)
-    assert ("records not decoded", "1") in answer.evidence
-    assert ("fails", "orders-0@1234: unknown magic byte") in answer.evidence
+    assert EvidenceItem("not decoded", 1, "records") in answer.evidence
+    assert EvidenceItem("fails", "orders-0@1234: unknown magic byte") in answer.evidence
 
 
 @pytest.mark.parametrize(
@@ -563,4 +564,4 @@ def test_a_converter_that_takes_anything_speaks_against_a_record() -> None:
     facts = SinkFacts(converters=Converters(value=Converter(STRING)), logs_records=True)
     answer = find_in_sink(sink(AT_1234, facts=facts, log=log_line(1234)), seen(ALL_GOOD))
     assert isinstance(answer, NotIdentified)
-    assert ("against it", "converter_value takes it") in answer.evidence
+    assert EvidenceItem("against it", "converter_value takes it") in answer.evidence

@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from exporter.model.evidence import EvidenceItem
 from exporter.remedy.model.plan import (
     Action,
     Alter,
@@ -45,7 +46,7 @@ ABOUT = About(
     original=State.RUNNING,
     incident="i1",
     config_sha256="c1",
-    evidence=(("fails", "orders-0@7"),),
+    evidence=(EvidenceItem("fails", "orders-0@7"),),
     signature="s1",
     incarnation="n1",
     token="t1",
@@ -89,7 +90,7 @@ def test_a_plan_says_what_it_was_made_for() -> None:
         "incarnation": "n1",
         "token": "t1",
         "policy_sha256": "y1",
-        "evidence": (("fails", "orders-0@7"),),
+        "evidence": (EvidenceItem("fails", "orders-0@7"),),
         "stop_total_s": None,
     }
 

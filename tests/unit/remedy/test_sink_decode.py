@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.model.evidence import EvidenceItem
 from exporter.model.records import RawRecord, Window
 from exporter.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
 from exporter.remedy.locate.connector_facts import SinkFacts
@@ -76,13 +77,13 @@ def test_a_record_that_fails_is_not_counted_as_one_that_was_not_decoded() -> Non
 def test_what_is_not_known_of_one_converter_and_framed_for_another_is_counted_once() -> None:
     found = decode([suspect(values(0, FRAMED))], facts(OTHER, Converter(AVRO)), CONVERTER)
     assert (found.unknown, found.framed) == (1, 0)
-    assert ("records not decoded", "1") in found.evidence(BY_JSON, CONVERTER)
+    assert EvidenceItem("not decoded", 1, "records") in found.evidence(BY_JSON, CONVERTER)
 
 
 def test_what_is_framed_and_what_is_not_known_are_both_not_decoded() -> None:
     found = decode([suspect(values(0, FRAMED, b"\1x", None))], facts(STRINGS, AVROS), VALUE)
     assert (found.unknown, found.framed, found.bad) == (1, 1, ())
-    assert ("records not decoded", "2") in found.evidence(BY_JSON, VALUE)
+    assert EvidenceItem("not decoded", 2, "records") in found.evidence(BY_JSON, VALUE)
 
 
 def test_of_a_stage_that_decodes_nothing_there_is_no_evidence() -> None:
@@ -94,13 +95,13 @@ def test_of_many_records_that_fail_a_few_are_shown() -> None:
         [suspect(values(0, *[BAD] * (SHOWN_MAX + 1)))], facts(key=Converter(STRING)), VALUE
     )
     told = found.evidence(BY_JSON, VALUE)
-    assert ("records that fail our own decode", str(SHOWN_MAX + 1)) in told
-    assert [what for what, _ in told].count("fails") == SHOWN_MAX
+    assert EvidenceItem("fail our own decode", SHOWN_MAX + 1, "records") in told
+    assert [at.name for at in told].count("fails") == SHOWN_MAX
 
 
 def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> None:
     found = decode([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
-    assert found.evidence(UNKNOWN, CONVERTER)[0] == (
+    assert found.evidence(UNKNOWN, CONVERTER)[0] == EvidenceItem(
         "converter",
         "the worker's own, which its REST API does not return",
     )

@@ -12,6 +12,7 @@ import pytest
 
 from exporter.config import Kafka
 from exporter.errors import Denied, Refused, TimedOut, Unreachable
+from exporter.model.evidence import EvidenceItem
 from exporter.model.readings import LogBounds
 from exporter.model.records import IncompleteRead, RawRecord, Window
 from exporter.model.topology import TopicPartition
@@ -362,7 +363,7 @@ def test_the_newest_dead_letters_are_asked():
     world.logs[LETTERS].stalls_at = 2
     answer = finder(world, letters=1).find(subject)
     assert isinstance(answer, NotIdentified)
-    assert ("dead letters", "could not be read") in answer.evidence
+    assert EvidenceItem("dead letters", "could not be read") in answer.evidence
 
 
 def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
