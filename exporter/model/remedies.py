@@ -1,15 +1,19 @@
-"""What guarded remediation says of itself, for metrics and pages. Times are Unix seconds."""
+"""What guarded remediation says of itself, for metrics and pages. The read API has plans, refusals
+and guards as they are here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from exporter.model.moments import Moment
+
 FOLLOWS: Final = "follows"  # in place of a mode: another replica acts, and tells of it
 
 
 @dataclass(frozen=True, slots=True)
-class GuardSeen:
+class GuardRow:
     """What one guard has answered.
 
     answer   pass, deny or unknown, which denies as well
@@ -24,10 +28,18 @@ class GuardSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanSeen:
+class StepRow:
+    """A step of a plan, in words, and the requests that it makes."""
+
+    step: str
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPlan:
     """A plan that is not over.
 
-    steps        (the step in words, the requests it makes), of one that has not begun
+    steps        of one that has not begun
     expires_at   until when it can be approved; None of one that cannot be any more
     guards       as they answered when it was proposed, or held back
     """
@@ -39,26 +51,26 @@ class PlanSeen:
     connector: str
     verb: str
     said: str
-    created_at: float
+    created_at: Moment
     created_by: str
-    expires_at: float | None
-    steps: tuple[tuple[str, tuple[str, ...]], ...]
-    guards: tuple[GuardSeen, ...]
+    expires_at: Moment | None
+    steps: tuple[StepRow, ...]
+    guards: tuple[GuardRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RefusalSeen:
+class RefusalRow:
     """Why nothing is done about something, as of when that was found to be so.
 
     would    every guard passed, and the mode is to observe
     """
 
-    at: float
+    at: Moment
     connect_cluster: str
     connector: str
     action: str
     would: bool
-    guards: tuple[GuardSeen, ...]
+    guards: tuple[GuardRow, ...]
     recommend: tuple[str, ...] = ()
 
 
@@ -101,8 +113,8 @@ class RemedySeen:
     actions: tuple[tuple[str, str, str, str, int], ...] = ()
     blocked: tuple[tuple[str, str, str, str, int], ...] = ()
     stopped_by_us: tuple[tuple[str, str, float], ...] = ()
-    open_plans: tuple[PlanSeen, ...] = ()
-    refusals: tuple[RefusalSeen, ...] = ()
+    open_plans: tuple[OpenPlan, ...] = ()
+    refusals: tuple[RefusalRow, ...] = ()
     untold: int = 0
 
 

@@ -174,15 +174,7 @@ def _tail(tail: TailView) -> TailRow:
             "undecodable": tail.undecodable,
         },
         "positions": {str(partition): offset for partition, offset in tail.positions},
-        "frozen": [
-            {
-                "partition": at.partition,
-                "offset": at.offset,
-                "detail": at.detail,
-                "reason": at.reason,
-            }
-            for at in tail.frozen
-        ],
+        "frozen": tail.frozen,
     }
 
 

@@ -5,6 +5,7 @@ and the functions that build a document are checked against them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
@@ -14,21 +15,14 @@ from exporter.model.connectors import ConnectorKind
 from exporter.model.evidence import Evidence
 from exporter.model.findings import Verdict
 from exporter.model.moments import Moment
+from exporter.model.observations import Frozen
+from exporter.model.remedies import OpenPlan, RefusalRow
 from exporter.serve.findings import FindingRow, JudgementRow
 from exporter.serve.origins import Origin
 
 OwnJson = Annotated[
     msgspec.Raw, msgspec.Meta(description="the connector's own JSON; null for none")
 ]
-
-
-class FrozenRow(TypedDict):
-    """A partition of which nothing new can be read, and why."""
-
-    partition: int
-    offset: int
-    detail: str
-    reason: str
 
 
 class TailRecords(TypedDict):
@@ -48,7 +42,7 @@ class TailRow(TypedDict):
     behind: int | None
     records: TailRecords
     positions: dict[str, int]
-    frozen: list[FrozenRow]
+    frozen: Sequence[Frozen]
 
 
 class InputRow(TypedDict):
@@ -473,51 +467,11 @@ class OverviewFlow(ConditionRow, TogetherRow, _FromRest):
     target: str
 
 
-class StepRow(TypedDict):
-    """A step of a plan and the requests that it makes."""
-
-    step: str
-    requests: Sequence[str]
-
-
-class GuardRow(TypedDict):
-    """The answer of a guard; asks: an operator decides."""
-
-    number: int
-    guard: str
-    answer: str
-    said: str
-    asks: bool
-
-
-class OpenPlanRow(TypedDict):
+@dataclass(frozen=True, slots=True)
+class OpenPlanRow(OpenPlan):
     """A plan that is not over; approve: the command, while it can be approved."""
 
-    plan_id: str
-    sha256: str
-    state: str
-    connect_cluster: str
-    connector: str
-    verb: str
-    said: str
-    created_at: Moment
-    created_by: str
-    expires_at: Moment | None
     approve: str | None
-    steps: list[StepRow]
-    guards: list[GuardRow]
-
-
-class RefusalRow(TypedDict):
-    """Why nothing is done about a connector."""
-
-    at: Moment
-    connect_cluster: str
-    connector: str
-    action: str
-    would: bool
-    guards: list[GuardRow]
-    recommend: Sequence[str]
 
 
 class RemediesBody(TypedDict):
@@ -526,7 +480,7 @@ class RemediesBody(TypedDict):
     at: Moment
     mode: str
     plans: list[OpenPlanRow]
-    refusals: list[RefusalRow]
+    refusals: Sequence[RefusalRow]
     untold: int
 
 

@@ -38,7 +38,7 @@ not applicable: source connectors, and MirrorMaker's heartbeat and checkpoint co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from dataclasses import fields
 from typing import Final
 
 from exporter import documents
@@ -46,18 +46,16 @@ from exporter.model.conditions import urgency, worst_state
 from exporter.model.connectors import ConnectorKind
 from exporter.model.findings import Judgement, Scope
 from exporter.model.moments import Moment, moment_of
-from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen, RemedySeen
+from exporter.model.remedies import OpenPlan, RemedySeen
 from exporter.serve.bodies import (
     ConditionRow,
     DownInput,
-    GuardRow,
     JudgedRow,
     OpenPlanRow,
     OverviewBody,
     OverviewConnector,
     OverviewConnectorHead,
     OverviewFlow,
-    RefusalRow,
     RemediesBody,
     TogetherRow,
 )
@@ -227,56 +225,18 @@ def _remedies(seen: RemedySeen, options: str) -> RemediesBody:
         "at": Moment(seen.at),
         "mode": seen.mode,
         "plans": [_plan(at, options) for at in seen.open_plans],
-        "refusals": [_refusal(at) for at in seen.refusals],
+        "refusals": seen.refusals,
         "untold": seen.untold,
     }
 
 
-def _plan(plan: PlanSeen, options: str) -> OpenPlanRow:
-    return {
-        "plan_id": plan.plan_id,
-        "sha256": plan.sha256,
-        "state": plan.state,
-        "connect_cluster": plan.connect_cluster,
-        "connector": plan.connector,
-        "verb": plan.verb,
-        "said": plan.said,
-        "created_at": Moment(plan.created_at),
-        "created_by": plan.created_by,
-        "expires_at": moment_of(plan.expires_at),
-        "approve": approval(plan, options),
-        "steps": [{"step": step, "requests": requests} for step, requests in plan.steps],
-        "guards": _guards(plan.guards),
-    }
+def _plan(plan: OpenPlan, options: str) -> OpenPlanRow:
+    known = {at.name: getattr(plan, at.name) for at in fields(plan)}
+    return OpenPlanRow(**known, approve=approval(plan, options))
 
 
-def approval(plan: PlanSeen, options: str) -> str | None:
+def approval(plan: OpenPlan, options: str) -> str | None:
     """What a person types to approve exactly this plan; None where that is decided."""
     if plan.state != "proposed":
         return None
     return f"offsetwatch plan approve {plan.plan_id} --sha256 {plan.sha256} {options}".rstrip()
-
-
-def _refusal(refusal: RefusalSeen) -> RefusalRow:
-    return {
-        "at": Moment(refusal.at),
-        "connect_cluster": refusal.connect_cluster,
-        "connector": refusal.connector,
-        "action": refusal.action,
-        "would": refusal.would,
-        "guards": _guards(refusal.guards),
-        "recommend": refusal.recommend,
-    }
-
-
-def _guards(guards: Iterable[GuardSeen]) -> list[GuardRow]:
-    return [
-        {
-            "number": at.number,
-            "guard": at.guard,
-            "answer": at.answer,
-            "said": at.said,
-            "asks": at.asks,
-        }
-        for at in guards
-    ]

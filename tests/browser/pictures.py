@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from exporter.model.moments import Moment
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.browser.conftest import Site
@@ -40,7 +41,9 @@ def main(folder: Path) -> None:
     site = Site()
     site.boards_url = "https://grafana.example.com"
     worlds.NOW = time.time() - 3.0
-    plan = replace(worlds.PLAN, created_at=worlds.NOW - 140.0, expires_at=worlds.NOW + 3460.0)
+    plan = replace(
+        worlds.PLAN, created_at=Moment(worlds.NOW - 140.0), expires_at=Moment(worlds.NOW + 3460.0)
+    )
     world = worlds.fleet()
     site.now = replace(world, remedies=replace(world.remedies, open_plans=(plan,)))
     try:

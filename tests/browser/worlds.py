@@ -5,8 +5,9 @@ from __future__ import annotations
 from exporter.model.connectors import ConnectorKind, Task
 from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from exporter.model.moments import Moment
 from exporter.model.offsets import SourceOffset
-from exporter.model.remedies import GuardSeen, PlanSeen, RemedySeen
+from exporter.model.remedies import GuardRow, OpenPlan, RemedySeen, StepRow
 from exporter.model.topology import MirrorFlow, Topology
 from exporter.remedy.guards.table import GUARDS
 from exporter.state.snapshot import EMPTY, Snapshot
@@ -17,7 +18,7 @@ from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
 NOW = 1_763_712_006.5
 HOSTILE = "<img src=x onerror=\"document.title='hit'\">"
 
-PLAN = PlanSeen(
+PLAN = OpenPlan(
     plan_id="20251121-080012-3f9c",
     sha256="9f2c41d07be5a8836c1f0e42d7ab95c36e18f04b2d9c7a5510e3f8b6c4d2a197",
     state="proposed",
@@ -25,20 +26,20 @@ PLAN = PlanSeen(
     connector="invoices-to-s3",
     verb="skip the record at offset 4711 of east/invoices-2 for invoices-to-s3",
     said="skip the record at offset 4711 of east/invoices-2 for invoices-to-s3",
-    created_at=NOW - 140,
+    created_at=Moment(NOW - 140),
     created_by="detector",
-    expires_at=NOW + 3460,
+    expires_at=Moment(NOW + 3460),
     steps=(
-        ("copy the record at offset 4711 of east/invoices-2 to quarantine", ()),
-        ("stop the connector", ("PUT /connectors/invoices-to-s3/stop",)),
-        (
+        StepRow("copy the record at offset 4711 of east/invoices-2 to quarantine", ()),
+        StepRow("stop the connector", ("PUT /connectors/invoices-to-s3/stop",)),
+        StepRow(
             "set the offset behind it",
             ('PATCH /connectors/invoices-to-s3/offsets {"kafka_offset": 4712}',),
         ),
-        ("resume the connector", ("PUT /connectors/invoices-to-s3/resume",)),
+        StepRow("resume the connector", ("PUT /connectors/invoices-to-s3/resume",)),
     ),
     guards=tuple(
-        GuardSeen(
+        GuardRow(
             number=guard.number,
             guard=guard.name,
             answer="deny" if guard.name == "mode_auto" else "pass",

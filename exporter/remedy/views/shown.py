@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from exporter.model.remedies import GuardSeen, PlanSeen, RefusalSeen
+from exporter.model.moments import Moment
+from exporter.model.remedies import GuardRow, OpenPlan, RefusalRow, StepRow
 from exporter.remedy.guards.table import AUTOMATIC
 from exporter.remedy.model.decisions import Dossier, Stands
 from exporter.remedy.model.plan import Plan
@@ -24,7 +25,7 @@ _WAITING: Final = frozenset({Stands.PROPOSED, Stands.APPROVED})
 
 def plans(
     dossiers: Iterable[Dossier], refused: Callable[[Plan], Refused | None], now: float
-) -> tuple[tuple[PlanSeen, ...], int]:
+) -> tuple[tuple[OpenPlan, ...], int]:
     """Those of remedy that are not over, the newest first, and how many more there are.
 
     refused    why nothing was done about a plan's incident when that was last looked at
@@ -35,8 +36,8 @@ def plans(
 
 
 def refusals(
-    found: Iterable[Refused], planned: Iterable[PlanSeen]
-) -> tuple[tuple[RefusalSeen, ...], int]:
+    found: Iterable[Refused], planned: Iterable[OpenPlan]
+) -> tuple[tuple[RefusalRow, ...], int]:
     """The newest first, and how many more there are. Of what there is a plan for by now nobody is
     told that nothing is done about it.
     """
@@ -50,11 +51,11 @@ def _more(found: Collection[object]) -> int:
     return max(0, len(found) - SHOWN_MAX)
 
 
-def _plan(found: Dossier, refused: Refused | None, now: float) -> PlanSeen:
+def _plan(found: Dossier, refused: Refused | None, now: float) -> OpenPlan:
     told = telling.told(found, (), now, refused)
     row = told.row
     waits = found.stands in _WAITING
-    return PlanSeen(
+    return OpenPlan(
         plan_id=row.plan_id,
         sha256=row.sha256,
         state=row.state.value,
@@ -66,16 +67,16 @@ def _plan(found: Dossier, refused: Refused | None, now: float) -> PlanSeen:
         created_by=row.created_by,
         expires_at=row.expires_at,
         steps=tuple(
-            (at.step, tuple(_cut(request) for request in at.requests))
+            StepRow(at.step, tuple(map(_cut, at.requests)))
             for at in (told.steps[:STEPS_MAX] if waits else ())
         ),
         guards=tuple(_guard(at.number, at.guard, at.answer, at.said) for at in told.guards),
     )
 
 
-def _refusal(found: Refused) -> RefusalSeen:
-    return RefusalSeen(
-        at=found.at,
+def _refusal(found: Refused) -> RefusalRow:
+    return RefusalRow(
+        at=Moment(found.at),
         connect_cluster=found.connect_cluster,
         connector=found.connector,
         action=found.action,
@@ -85,13 +86,13 @@ def _refusal(found: Refused) -> RefusalSeen:
     )
 
 
-def _guards(answers: Iterable[Told]) -> tuple[GuardSeen, ...]:
+def _guards(answers: Iterable[Told]) -> tuple[GuardRow, ...]:
     return tuple(_guard(at.number, at.guard, at.answer, at.said) for at in answers)
 
 
-def _guard(number: int, guard: str, answer: str, said: str) -> GuardSeen:
+def _guard(number: int, guard: str, answer: str, said: str) -> GuardRow:
     asks = answer != "pass" and guard in AUTOMATIC
-    return GuardSeen(number=number, guard=guard, answer=answer, said=said, asks=asks)
+    return GuardRow(number=number, guard=guard, answer=answer, said=said, asks=asks)
 
 
 def _cut(request: str) -> str:

@@ -62,8 +62,7 @@ def test_a_proposal_is_shown_with_each_guard_and_each_request():
         ("unmanaged", "pass", False),
         ("pause", "deny", False),
     ]
-    ((_, requests),) = found.steps
-    assert requests == ("PUT /connectors/orders/stop",)
+    assert found.steps[0].requests == ("PUT /connectors/orders/stop",)
 
 
 def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
@@ -111,7 +110,7 @@ def test_a_request_of_thousands_of_offsets_is_cut():
     pairs = tuple(Pair(f'{{"n":{number}}}', '{"offset":1}') for number in range(2000))
     long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
     ((found,), _) = plans(replace(DOSSIER, plan=long))
-    ((_, (request,)),) = found.steps
+    (request,) = found.steps[0].requests
     assert len(request) < 2 * shown.REQUEST_CHARS_MAX
     assert "characters more" in request
 
@@ -127,7 +126,7 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
     def requested(name: str) -> str:
         plan = msgspec.structs.replace(PLAN, steps=(Alter((Pair(f'{{"{name}":1}}', None),)),))
         ((found,), _) = plans(replace(DOSSIER, plan=plan))
-        ((_, (request,)),) = found.steps
+        (request,) = found.steps[0].requests
         return request
 
     request = requested("n" * (shown.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
@@ -161,7 +160,7 @@ def test_what_the_daemon_proposes_is_in_what_it_says_of_itself(tmp_path):
     (proposed,) = agency.dossiers(Stands.PROPOSED)
     assert (plan.sha256, plan.state) == (proposed.plan.sha256, "proposed")
     assert len(plan.guards) == len(proposed.proposed.answers) > 0
-    assert any("/restart" in request for _, requests in plan.steps for request in requests)
+    assert any("/restart" in request for step in plan.steps for request in step.requests)
 
 
 def test_what_it_would_do_if_it_did_not_only_observe_is_too(tmp_path):
