@@ -27,6 +27,7 @@ from exporter.remedy.model.plan import (
     Settle,
     State,
     ToState,
+    Watch,
 )
 from tests.fakes.clock import VirtualClock
 
@@ -126,7 +127,7 @@ class WorldDriver:
                     return Look(Standing.FOREIGN, "there is no such connector")
                 done = world.state is step.state
                 return Look(Standing.DONE if done else Standing.READY, f"it is {world.state}")
-            case Settle():
+            case Settle() | Watch():
                 return Look(Standing.DONE, "nothing is written any more")
             case Create():
                 return Look(Standing.READY if world.state is None else Standing.DONE, "looked")

@@ -14,7 +14,16 @@ from exporter.model.evidence import EvidenceItem
 from exporter.remedy.engine.moves import Aborted
 from exporter.remedy.model import records
 from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import Action, Alter, Plan, Remedy, Restart, State, ToState
+from exporter.remedy.model.plan import (
+    Action,
+    Alter,
+    Plan,
+    Remedy,
+    Restart,
+    State,
+    ToState,
+    Watch,
+)
 from exporter.remedy.model.records import (
     AbortAsked,
     Approved,
@@ -102,7 +111,7 @@ def _stopping() -> Plan:
 
 
 def _restarting() -> Plan:
-    steps = (Restart(include_tasks=True, only_failed=True),)
+    steps = (Restart(include_tasks=True, only_failed=True), Watch(quiet_s=30.0))
     return _answering(Action.RESTART_FAILED, msgspec.structs.replace(plan_of(), steps=steps))
 
 
