@@ -334,7 +334,7 @@ def test_what_cannot_be_read_back_is_in_doubt(logs, path, folder, capsys):
     logs.silent = False
     logs.spoilt = lambda record: replace(record, value=b"other")
     assert replayed(logs, path, again=True) == 5
-    assert re.search("look at east/orders-1 before you try again", capsys.readouterr().err)
+    assert re.search("inspect east/orders-1 before you try again", capsys.readouterr().err)
 
 
 def test_a_cluster_that_is_not_configured_is_a_mistake(logs, path, folder):

@@ -17,11 +17,11 @@ from exporter.cli.output import OutputFormat
 from exporter.cli.watching import watch
 from exporter.errors import ConfigError, Denied, Unreachable
 from tests.changed import replace
-from tests.unit.cli.test_answers import config, daemon, seen
+from tests.unit.cli.test_answers import clusters, config, daemon, seen
 from tests.unit.serve.test_findings import JUDGED
 from tests.unit.state.worlds import FILE, files
 
-__all__ = ["daemon"]  # a fixture
+__all__ = ["clusters", "daemon"]  # fixtures
 
 
 class Terminal(io.StringIO):
