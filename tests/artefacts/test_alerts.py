@@ -75,7 +75,8 @@ SUBJECT = {
     "table",
     "listener",
 }
-EMPTY_NAME = re.compile(r"<no value>|\(\W*\)|  | [:,.)/]|/[ :.,]|(?<!\w)->|->(?!\w)|^\W|''")
+# The name of a connector may begin with a dash.
+EMPTY_NAME = re.compile(r"<no value>|\(\W*\)|  | [:,.)/]|/[ :.,]|(?<!\w)->|->(?!\w)|^[^\w-]|''")
 # Commands for what is no finding of the daemon: a connector without tasks, a daemon that is down.
 OF_NO_FINDING = {
     ("ConnectorOrTaskFailed", "offsetwatch explain hollow --connect lab"),
@@ -447,13 +448,12 @@ def test_whatever_can_be_found_is_told_by_one_alert(finding):
     "name", [at for at in sorted(ALERT_RULES) if "offsetwatch_findings" in ALERT_RULES[at]["expr"]]
 )
 def test_an_alert_on_a_finding_names_its_connector_first(name):
-    words = ALERT_RULES[name]["annotations"]["description"]
+    summary = ALERT_RULES[name]["annotations"]["summary"]
     if name in OF_A_CLUSTER:
-        assert "{{ $labels.connect_cluster }}" in words
+        assert summary.startswith("Connect cluster {{ $labels.connect_cluster }}: ")
     else:
-        assert "{{ $labels.connect_cluster }}/{{ $labels.connector }}" in " ".join(
-            words.split()[:16]
-        )
+        subject = "{{ $labels.connector }} ({{ $labels.connect_cluster }})"
+        assert summary.removeprefix("{{ if $labels.connector }}").startswith(subject)
 
 
 def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
