@@ -6,7 +6,8 @@ import json
 
 from exporter.model.evidence import EvidenceItem
 from exporter.model.findings import FindingName, ProposedPlan
-from exporter.model.remedies import PlanSeen, RemedySeen
+from exporter.model.moments import Moment
+from exporter.model.remedies import OpenPlan, RemedySeen
 from exporter.notify import words
 from exporter.notify.alertmanager import annotations_of
 from exporter.notify.ledger import Message, Status
@@ -152,8 +153,8 @@ def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
     assert with_plans(snapshot(LOST)) == (LOST,)
 
 
-def plan_seen(plan_id: str, state: str, connector: str) -> PlanSeen:
-    return PlanSeen(
+def plan_seen(plan_id: str, state: str, connector: str) -> OpenPlan:
+    return OpenPlan(
         plan_id=plan_id,
         sha256="",
         state=state,
@@ -161,7 +162,7 @@ def plan_seen(plan_id: str, state: str, connector: str) -> PlanSeen:
         connector=connector,
         verb="skip",
         said="",
-        created_at=NOW,
+        created_at=Moment(NOW),
         created_by="detector",
         expires_at=None,
         steps=(),
