@@ -30,8 +30,10 @@ def joined(parts: Iterable[bytes]) -> bytes:
     return b",".join(parts)
 
 
-def connector(name: int, *, config: bytes = b'"a":"b"', tasks: bytes = b"") -> bytes:
-    info = b'"info":{"config":{%s},"type":"source","tasks":[]}' % config
+def connector(
+    name: int, *, config: bytes = b'"a":"b"', tasks: bytes = b"", configured: bytes = b""
+) -> bytes:
+    info = b'"info":{"config":{%s},"type":"source","tasks":[%s]}' % (config, configured)
     return b'"c%d":{%s,%s}' % (name, info, STATUS % tasks)
 
 
@@ -85,10 +87,14 @@ def test_one_connector_that_is_too_wide_takes_no_other_with_it(made: Callable[[]
 
 def test_tasks_in_thousands_are_no_bound():
     task = b'{"id":%d,"state":"RUNNING","worker_id":"w"}'
-    count = ENTRY_VALUES_MAX // 4 - 10
-    found = decode_connectors(
-        b"{%s}" % connector(0, tasks=joined(task % at for at in range(count)))
+    configured = b'{"connector":"c0","task":%d}'
+    count = ENTRY_VALUES_MAX // 7 - 10
+    entry = connector(
+        0,
+        tasks=joined(task % at for at in range(count)),
+        configured=joined(configured % at for at in range(count)),
     )
+    found = decode_connectors(b"{%s}" % entry)
     assert not isinstance(found, Undecodable)
     assert len(found[0].tasks) == count
 
