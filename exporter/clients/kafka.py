@@ -166,10 +166,8 @@ class KafkaAdmin:
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         """(topic -> number of partitions, the brokers' `host:port` addresses)."""
-        try:
+        with self._translated():
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
-        except ck.KafkaException as exc:
-            raise self._why(exc.args[0]) from exc
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
         return topics, _addresses(found)
 
@@ -275,10 +273,8 @@ class KafkaAdmin:
     def _told(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[int | ClientError]:
-        try:
+        with self._translated():
             return self._logs.ask(partitions, offset, committed=committed)
-        except ck.KafkaException as exc:
-            raise self._why(exc.args[0]) from exc
 
     def readable_ends(
         self,
@@ -317,10 +313,8 @@ class KafkaAdmin:
         """
         if not partitions:
             return {}
-        try:
+        with self._translated():
             found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
-        except ck.KafkaException as exc:
-            raise self._why(exc.args[0]) from exc
         errors = {
             at: translate(self.name, offset)
             for at, offset in found.items()
@@ -353,7 +347,7 @@ class KafkaAdmin:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What librdkafka raises while a question is put, before there is anything to wait for."""
+        """Translate what librdkafka raises while a question is put or answered."""
         try:
             yield
         except ck.KafkaException as exc:

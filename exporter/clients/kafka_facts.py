@@ -106,10 +106,8 @@ class KafkaFacts(KafkaAdmin):
 
     def cluster(self) -> ClusterFacts:
         """Its id, its brokers and the topics that we may see."""
-        try:
+        with self._translated():
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
-        except ck.KafkaException as exc:
-            raise self._why(exc.args[0]) from exc
         return ClusterFacts(
             cluster_id=found.cluster_id,
             brokers=len(found.brokers),
