@@ -58,9 +58,9 @@ class Standing(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """The step that makes the change, and what a person should know of it."""
+    """The steps that make the change, and what a person should know of it."""
 
-    step: AnyStep
+    steps: tuple[AnyStep, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -165,7 +165,7 @@ def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
         return Prepared(name, found, wanted, said)
     steps = asked.also
     if effect is not None:
-        steps, said = (effect.step, *steps), (*said, *effect.notes)
+        steps, said = (*effect.steps, *steps), (*said, *effect.notes)
     return Prepared(
         connector=name,
         problems=(),
@@ -196,7 +196,7 @@ def _effect(way: Way, name: str, wanted: tuple[Change, ...], *, whole: bool) -> 
         effect = way.effect(name, (), whole=True)
     except Refused:
         return None  # there is not even a topic
-    left = isinstance(effect.step, Write) and effect.step.records
+    left = any(isinstance(step, Write) and step.records for step in effect.steps)
     return effect if left else None
 
 

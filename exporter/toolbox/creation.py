@@ -174,11 +174,11 @@ def prepare_create(
             settings,
             request.pairs,
             version=place.version(),
-            alone=True,
+            whole=True,
         )
     setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
-    if way.write is not None:
-        setting = (way.write,)
+    if way.writes:
+        setting = way.writes
     return Prepared(
         connector=wanted.name,
         problems=(),
@@ -190,7 +190,7 @@ def prepare_create(
             wanted.name,
             config.kafka_of(connect),
             create_config=wanted.config,
-            own_topic=way.topic,
+            offsets_topics=way.topics,
             clock=clock,
         ),
     )

@@ -114,7 +114,7 @@ class StrimziWay:
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
         """One operation of the operator."""
         del connector
-        return Effect(Reset() if whole else Alter(pairs))
+        return Effect((Reset() if whole else Alter(pairs),))
 
     def driver(self, connector: str) -> Driver:
         """See StrimziDriver."""

@@ -21,8 +21,8 @@ from exporter.model.connectors import Connector, ConnectorKind, ConnectorSetting
 from exporter.remedy.drivers.rest_sight import kafka_version
 from exporter.remedy.drivers.storages import contents_of
 from exporter.remedy.model.plan import Pair, Write
+from exporter.remedy.model.stored import Contents, reset_records, set_records
 from exporter.remedy.model.stored import pairs as pairs_in
-from exporter.remedy.model.stored import set_records
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 
@@ -70,11 +70,15 @@ class TopicLog:
 
 
 class Around(NamedTuple):
-    """What to do instead of asking Connect; `write` is None where Connect can be asked."""
+    """What to do instead of asking Connect; there are no `writes` where Connect can be asked."""
 
-    write: Write | None = None
+    writes: tuple[Write, ...] = ()
     notes: tuple[str, ...] = ()
-    topic: str | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are written to."""
+        return tuple(write.where.rpartition("/")[2] for write in self.writes)
 
 
 def around(
@@ -85,12 +89,13 @@ def around(
     pairs: tuple[Pair, ...],
     *,
     version: str,
-    alone: bool = False,
+    whole: bool = False,
     opened: Callable[[str], Log] | None = None,
 ) -> Around:
-    """The way for these pairs, and back: what is new would have to be removed again.
+    """The way for these pairs, and back: what is new would have to be removed again. What goes from
+    the connector's topic goes from the worker's as well, as Connect has it (KIP-875).
 
-    alone   whatever else the topic has of the connector is to be removed as well
+    whole   whatever else the topics have of the connector is to be removed as well
     opened  gives the log of a topic; for tests
     """
     topic = settings.dedicated_offsets_topic
@@ -105,43 +110,77 @@ def around(
     def of_topic(name: str) -> Log:
         return TopicLog(connect.home, kafka.client_properties(), name)
 
-    with closing((opened or of_topic)(topic)) as log:
+    opened = opened or of_topic
+    with closing(opened(topic)) as log:
         try:
-            found = _around(log, topic, connector, pairs, alone=alone)
+            own = _own(log, connector, pairs, whole=whole)
         except NotFound:
             return Around()  # no task of it has ever run
         except ClientError as exc:
             return Around(notes=(f"{_ELSEWHERE.format(topic=topic)}: {exc}",))
-    return found
+    if own is None:
+        return Around()
+    said = _SAID.format(topic=topic, count=len(own.records))
+    shared = connect.offsets_topic
+    gone = tuple(pair for pair in own.pairs if pair.offset is None)
+    if not (gone or whole):
+        return _written((own,), said)
+    if shared is None:
+        return _written((own,), said, _UNNAMED)
+    with closing(opened(shared)) as log:
+        try:
+            contents = _contents_of(log)
+        except ClientError as exc:
+            return _written((own,), said, f"{_LEFT.format(topic=shared)}: {exc}")
+    records = (
+        reset_records(contents, connector) if whole else set_records(contents, connector, gone)
+    )
+    if not records:
+        return _written((own,), said)
+    twin = Write(where=log.where, records=records, pairs=())
+    return _written((own, twin), said, _TWIN.format(topic=shared, count=len(records)))
 
 
-def _around(
-    log: Log, topic: str, connector: str, pairs: tuple[Pair, ...], *, alone: bool
-) -> Around:
+def _written(writes: Iterable[Write], *notes: str) -> Around:
+    writes = tuple(write for write in writes if write.records)
+    return Around(writes, notes if writes else ())
+
+
+def _own(log: Log, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Write | None:
+    """Return what is written to the connector's topic; None where Connect can be asked."""
     ends, log_records = log.read()
     if not transactional(log_records, ends):
-        return Around()
+        return None
     contents = contents_of(log.where, log_records, len(ends))
     there = {pair.partition for pair in pairs_in(contents, connector)}
-    if alone:
+    if whole:
         rest = sorted(there - {pair.partition for pair in pairs})
         pairs = (*(Pair(partition, None) for partition in rest), *pairs)
-    if all(pair.offset is not None and pair.partition in there for pair in pairs):
-        return Around()
-    records = set_records(contents, connector, pairs)
-    if not records:
-        return Around()
-    return Around(
-        write=Write(where=log.where, records=records, pairs=pairs),
-        notes=(_SAID.format(topic=topic, count=len(records)),),
-        topic=topic,
-    )
+    elif all(pair.offset is not None and pair.partition in there for pair in pairs):
+        return None
+    return Write(where=log.where, records=set_records(contents, connector, pairs), pairs=pairs)
+
+
+def _contents_of(log: Log) -> Contents:
+    ends, records = log.read()
+    return contents_of(log.where, records, len(ends))
 
 
 _SAID: Final = (
     "its worker has exactly-once support, and it an offsets topic of its own ({topic}): there "
-    "Connect cannot remove offsets, so {count} record(s) are written to that topic instead; what "
-    "the worker's own topic has of them does not count, and would again without that setting"
+    "Connect cannot remove offsets, so {count} record(s) are written to that topic instead"
+)
+_TWIN: Final = (
+    "{count} record(s) are written to the worker's own topic ({topic}), too: what it has of the "
+    "connector does not count now, and would again without the setting offsets.storage.topic"
+)
+_STAYS: Final = (
+    "what it has of the connector stays, does not count now, and would again without the setting "
+    "offsets.storage.topic"
+)
+_LEFT: Final = f"the worker's own topic ({{topic}}) cannot be read: {_STAYS}"
+_UNNAMED: Final = (
+    f"the configuration does not name the worker's own topic (connect[].offsets_topic): {_STAYS}"
 )
 _ELSEWHERE: Final = (
     "its offsets topic ({topic}) cannot be read: if its worker has exactly-once support, "

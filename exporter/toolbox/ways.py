@@ -45,7 +45,7 @@ class RestWay:
         self._connect = connect
         self._place = RestPlace(connect)
         self._kafkas = facts.Kafkas(config.kafka)
-        self._own_topics: dict[str, str | None] = {}
+        self._topics: dict[str, tuple[str, ...]] = {}
 
     @property
     def place(self) -> RestPlace:
@@ -123,12 +123,13 @@ class RestWay:
             self._known(connector),
             pairs,
             version=self._place.version(),
+            whole=whole,
         )
-        self._own_topics[connector] = found.topic
-        if found.write is not None:
-            return Effect(found.write, found.notes)
+        self._topics[connector] = found.topics
+        if found.writes:
+            return Effect(found.writes, found.notes)
         notes = (*found.notes, *_order_unknown(self._known(connector), pairs))
-        return Effect(Reset() if whole else Alter(pairs), notes)
+        return Effect((Reset() if whole else Alter(pairs),), notes)
 
     def driver(self, connector: str) -> Driver:
         """See RestDriver; it deletes topics as well."""
@@ -136,7 +137,7 @@ class RestWay:
             self._connect,
             connector,
             self._config.kafka_of(self._connect),
-            own_topic=self._own_topics.get(connector),
+            offsets_topics=self._topics.get(connector, ()),
         )
         return with_topics(driver, self._config.kafka)
 
@@ -225,8 +226,8 @@ class StorageWay:
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
         """The records, byte for byte."""
         if whole:
-            return Effect(self._place.plan_reset(connector))
-        return Effect(self._place.plan_write(connector, pairs))
+            return Effect((self._place.plan_reset(connector),))
+        return Effect((self._place.plan_write(connector, pairs),))
 
     def driver(self, connector: str) -> Driver:
         """See StorageDriver; it deletes topics as well."""

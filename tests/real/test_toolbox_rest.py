@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
 LINES = 10
 OWN = {"offsets.storage.topic": "own-offsets", "tasks.max": "1"}
+SHARED = "connect-offsets"
 STOPPED = ToState(State.STOPPED)
 
 
@@ -43,7 +44,7 @@ def peculiar() -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def tools(peculiar: Lab, tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
-    connects = {"lab": (peculiar.connect_urls, None), "solo": ([peculiar.solo.url], None)}
+    connects = {"lab": (peculiar.connect_urls, SHARED), "solo": ([peculiar.solo.url], None)}
     directory = tmp_path_factory.mktemp("peculiar")
     return Toolbox(peculiar, directory=directory, connects=connects)
 
@@ -84,6 +85,7 @@ def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_s
         # Connect itself would not: a reset of it is given up after 90 s, and leaves all as it is.
         ran = tools.change("offsets", "reset", at.name)
         assert "exactly-once" in ran.err
+        assert f"to the worker's own topic ({SHARED})" in ran.err
         peculiar.wait_running(at.name)
         at.grow(1)
         specimens.settled(peculiar, at)
@@ -133,7 +135,9 @@ def _came(at: specimens.Source, wanted: list[str]) -> None:
 
 
 def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
-    connect = Connect(name="lab", kafka="east", urls=list(peculiar.connect_urls))
+    connect = Connect(
+        name="lab", kafka="east", urls=list(peculiar.connect_urls), offsets_topic=SHARED
+    )
     config = Config(kafka={"east": Kafka(bootstrap=peculiar.east)}, connect=[connect])
     with (
         specimens.source(peculiar, "back-source", OWN, lines=LINES) as at,
@@ -142,18 +146,21 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
         awaited(driver_of(peculiar, at.name), STOPPED)
         standing = way.standing(at.name)
         assert isinstance(standing, changes.Standing)
-        step = way.effect(at.name, (pair(at.pair(None)),), whole=True).step
+        steps = way.effect(at.name, (pair(at.pair(None)),), whole=True).steps
         driver = way.driver(at.name)
         found = driver.offsets()
-        assert len(found.raw) == 1
-        awaited(driver, step)
+        assert [kept.where for kept in found.raw] == ["east/own-offsets", f"east/{SHARED}"]
+        for step in steps:
+            awaited(driver, step)
+        assert driver.offsets().raw == ()  # of the worker's own topic, too (KIP-875)
         assert [kept["offset"] for kept in specimens.offsets(peculiar, at.name)] in ([], [None])
 
-        plan = Plan("p", "reset", standing.subject, (step,), None, None, 0.0, "me")
+        plan = Plan("p", "reset", standing.subject, steps, None, None, 0.0, "me")
         frozen = Frozen(found.pairs, "", "", found.raw)
-        (back,) = way_back(plan, frozen, frozenset({0}))
-        awaited(driver, back)
+        for back in way_back(plan, frozen, frozenset({0, 1})):
+            awaited(driver, back)
         assert specimens.offsets(peculiar, at.name) == at.pairs()
+        assert driver.offsets().raw == found.raw
         driver.carry_out(ToState(State.RUNNING), None)
         peculiar.wait_running(at.name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from itertools import chain
 from typing import Any, Final
 
 from exporter.clients.wire import Transport
@@ -19,6 +20,7 @@ from exporter.errors import Conflict, Denied, NotFound
 from exporter.remedy.drivers.rest_answers import of_offsets, of_request
 from exporter.remedy.drivers.rest_kafka import KafkaSide
 from exporter.remedy.drivers.rest_sight import Seen, Sight, config_sha256, kafka_version
+from exporter.remedy.drivers.storage import inspect_write
 from exporter.remedy.engine.requests import of_step
 from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
 from exporter.remedy.model.plan import (
@@ -39,7 +41,7 @@ from exporter.remedy.model.plan import (
     Watch,
     Write,
 )
-from exporter.remedy.model.stored import raw
+from exporter.remedy.model.stored import Contents, raw
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 RESTART_S: Final = 10.0  # so long a restart may take to show: until then a failure is the old one
@@ -53,7 +55,7 @@ class RestDriver:
     """See Driver.
 
     create_config   what a Create of the plan is to create
-    own_topic       its offsets topic, where a plan writes to it: its records are then among what
+    offsets_topics  those that a plan writes to: their records of the connector are then among what
                     `offsets` finds
     transport       the seam for tests: in place of the network
     """
@@ -65,14 +67,14 @@ class RestDriver:
         kafka: Kafka | None,
         *,
         create_config: Mapping[str, Any] | None = None,
-        own_topic: str | None = None,
+        offsets_topics: tuple[str, ...] = (),
         clock: Clock | None = None,
         transport: Transport | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
         self._kafka = None if kafka is None else KafkaSide(connect, kafka)
-        self._own_topic = own_topic
+        self._offsets_topics = offsets_topics
         self._sight = Sight(connect, transport=transport)
         self._writer = writer_of(connect, transport=transport, check=check)
         self._create_config = create_config
@@ -90,11 +92,13 @@ class RestDriver:
     def offsets(self) -> Found:
         """What Connect would hand to tasks; null is none."""
         found = self._sight.pairs(self._connector)
-        if self._own_topic is None:
-            return Found(found)
+        records = [raw(self._contents(topic), self._connector) for topic in self._offsets_topics]
+        return Found(found, tuple(chain.from_iterable(records)))
+
+    def _contents(self, topic: str) -> Contents:
         assert self._kafka is not None, "who plans to write to a topic can reach it"
-        with closing(self._kafka.storage(self._own_topic)) as storage:
-            return Found(found, raw(storage.contents(), self._connector))
+        with closing(self._kafka.storage(topic)) as storage:
+            return storage.contents()
 
     def close(self) -> None:
         """Let go of connections."""
@@ -121,6 +125,8 @@ class RestDriver:
                 return self._look_for_state(step, state, self._sight.seen(self._connector))
             case Settle(quiet_s=quiet_s):
                 return self._look_for_quiet(QUIET_S if quiet_s is None else quiet_s)
+            case Write(pairs=()):
+                return self._look_for_records(step, frozen)
             case Alter(pairs=pairs) | Write(pairs=pairs):
                 return self._look_for_offsets(pairs, frozen)
             case Reset():
@@ -201,6 +207,10 @@ class RestDriver:
         before = None if frozen is None else _offsets(frozen.pairs)
         target = {at.partition: at.offset for at in wanted}
         return self._stopped_before(compared(now=now, before=before, target=target))
+
+    def _look_for_records(self, step: Write, frozen: Frozen | None) -> Look:
+        contents = self._contents(_topic_of(step))
+        return self._stopped_before(inspect_write(contents, self._connector, step, frozen))
 
     def _look_for_none(self, frozen: Frozen | None) -> Look:
         now = _offsets(self._sight.pairs(self._connector))
@@ -333,7 +343,7 @@ class RestDriver:
         if seen is None or _stopped(seen, "").standing is not Standing.DONE:
             said = f"nothing was written: it is no longer stopped: {_state_in_words(seen)}"
             return Outcome(Answer.NACK, said)
-        with closing(self._kafka.storage(step.where.rpartition("/")[2])) as storage:
+        with closing(self._kafka.storage(_topic_of(step))) as storage:
             return storage.write(step.records)
 
     def _create(self) -> Outcome:
@@ -349,6 +359,10 @@ class RestDriver:
         if reply.status in {401, 403}:
             raise Denied(self._sight.name, f"HTTP {reply.status}")
         return reply
+
+
+def _topic_of(step: Write) -> str:
+    return step.where.rpartition("/")[2]
 
 
 def as_expected(now: tuple[Pair, ...], expected: tuple[Pair, ...]) -> Look:

@@ -83,34 +83,39 @@ class StorageDriver:
     def _written(self, step: Write, frozen: Frozen | None) -> Look:
         if step.where != self._storage.where:
             return Look(Standing.IMPOSSIBLE, f"the plan writes to {step.where}, this is not it")
-        contents = self._storage.contents()
-        now = contents_by_key(contents)
-        before = {} if frozen is None else {_place(at): value_bytes(at) for at in frozen.raw}
-        wanted = {_place(at): value_bytes(at) for at in step.records}
-        others = _others(contents, self._connector, wanted)
-        if frozen is not None and others != {
-            place: value for place, value in before.items() if place not in wanted
-        }:
-            said = f"other offsets of {self._connector} are not what they were"
-            return Look(Standing.FOREIGN, said)
-        there = {place for place, value in wanted.items() if now.get(place) == value}
-        if len(there) == len(wanted):
-            return self._read_back(step, contents)
-        left = wanted.keys() - there
-        if frozen is None or all(now.get(place) == before.get(place) for place in left):
-            some = Standing.PARTLY if _changed(there, before, wanted) else Standing.READY
-            return Look(some, f"{len(left)} of {len(wanted)} record(s) are still to be written")
-        said = f"{len(left)} of {len(wanted)} record(s) are neither as they were nor as wanted"
-        return Look(Standing.FOREIGN, said)
+        return inspect_write(self._storage.contents(), self._connector, step, frozen)
 
-    def _read_back(self, step: Write, contents: Contents) -> Look:
-        """The records are there; do they say to a task what they were written for?"""
-        found = {pair.partition: pair.offset for pair in pairs(contents, self._connector)}
-        wrong = [at for at in step.pairs if found.get(at.partition) != at.offset]
-        if wrong:
-            said = f"{wrong[0].partition}: written, and a task would still be handed another offset"
-            return Look(Standing.FOREIGN, said)
-        return Look(Standing.DONE, f"{self._storage.where} holds what was to be written")
+
+def inspect_write(contents: Contents, connector: str, step: Write, frozen: Frozen | None) -> Look:
+    """Compare the records of a connector with those before a step, and those it writes."""
+    now = contents_by_key(contents)
+    were = {} if frozen is None else frozen.records_of(step.where)
+    before = {_place(at): value_bytes(at) for at in were.values()}
+    wanted = {_place(at): value_bytes(at) for at in step.records}
+    others = _others(contents, connector, wanted)
+    if frozen is not None and others != {
+        place: value for place, value in before.items() if place not in wanted
+    }:
+        return Look(Standing.FOREIGN, f"other offsets of {connector} are not what they were")
+    there = {place for place, value in wanted.items() if now.get(place) == value}
+    if len(there) == len(wanted):
+        return _read_back(contents, connector, step)
+    left = wanted.keys() - there
+    if frozen is None or all(now.get(place) == before.get(place) for place in left):
+        some = Standing.PARTLY if _changed(there, before, wanted) else Standing.READY
+        return Look(some, f"{len(left)} of {len(wanted)} record(s) are still to be written")
+    said = f"{len(left)} of {len(wanted)} record(s) are neither as they were nor as wanted"
+    return Look(Standing.FOREIGN, said)
+
+
+def _read_back(contents: Contents, connector: str, step: Write) -> Look:
+    """The records are there; do they say to a task what they were written for?"""
+    found = {pair.partition: pair.offset for pair in pairs(contents, connector)}
+    wrong = [at for at in step.pairs if found.get(at.partition) != at.offset]
+    if wrong:
+        said = f"{wrong[0].partition}: written, and a task would still be handed another offset"
+        return Look(Standing.FOREIGN, said)
+    return Look(Standing.DONE, f"{contents.where} holds what was to be written")
 
 
 Place = tuple[bytes | None, int | None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -18,6 +20,7 @@ from exporter.remedy.model.plan import (
     Plan,
     Proof,
     Raw,
+    RawFound,
     Reset,
     Settle,
     ToState,
@@ -43,7 +46,7 @@ def irreversible(step: AnyStep) -> bool:
 def expected(frozen: Frozen, done: Iterable[AnyStep]) -> Frozen:
     """What the offsets are after these steps, if they were `frozen` before."""
     pairs = {pair.partition: pair for pair in frozen.pairs}
-    raw = {(record.kpartition, record.key): record for record in frozen.raw}
+    raw = {(record.where, record.kpartition, record.key): record for record in frozen.raw}
     for step in done:
         match step:
             case Reset():
@@ -51,7 +54,12 @@ def expected(frozen: Frozen, done: Iterable[AnyStep]) -> Frozen:
             case Alter() | Write():
                 pairs |= {pair.partition: pair for pair in step.pairs}
                 if isinstance(step, Write):
-                    raw |= {(record.kpartition, record.key): record for record in step.records}
+                    raw |= {
+                        (step.where, record.kpartition, record.key): RawFound(
+                            **structs.asdict(record), where=step.where
+                        )
+                        for record in step.records
+                    }
             case _:
                 pass
     return Frozen(
@@ -86,9 +94,7 @@ def _offsets_back(frozen: Frozen, done: list[AnyStep]) -> Iterable[AnyStep]:
     for step in done:
         # Over REST no bytes were seen: to write none would remove what was there.
         if isinstance(step, Write) and (frozen.raw or not frozen.pairs):
-            yield Write(
-                step.where, _records_back(frozen, step.records), _pairs_back(were, step.pairs)
-            )
+            yield Write(step.where, _records_back(frozen, step), _pairs_back(were, step.pairs))
         elif isinstance(step, Reset):
             named |= were
         elif isinstance(step, Alter | Write):
@@ -102,8 +108,11 @@ def _pairs_back(were: dict[str, Pair], pairs: Iterable[Pair]) -> tuple[Pair, ...
     return tuple(were.get(name, Pair(name, None)) for name in names)
 
 
-def _records_back(frozen: Frozen, records: tuple[Raw, ...]) -> tuple[Raw, ...]:
+def _records_back(frozen: Frozen, step: Write) -> tuple[Raw, ...]:
     """Each record as it was: the very bytes of before, or none."""
-    were = {(record.kpartition, record.key): record for record in frozen.raw}
-    keys = dict.fromkeys((record.kpartition, record.key) for record in records)
-    return tuple(were.get(at, Raw(key=at[1], value=None, kpartition=at[0])) for at in keys)
+    were = {place: record.value for place, record in frozen.records_of(step.where).items()}
+    places = dict.fromkeys((record.kpartition, record.key) for record in step.records)
+    return tuple(
+        Raw(key=key, value=were.get((kpartition, key)), kpartition=kpartition)
+        for kpartition, key in places
+    )

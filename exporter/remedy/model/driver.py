@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from exporter.remedy.model.plan import AnyStep, Frozen, Pair, Raw
+from exporter.remedy.model.plan import AnyStep, Frozen, Pair, RawFound
 
 
 class Standing(StrEnum):
@@ -72,7 +72,7 @@ class Found(NamedTuple):
     """Every offset of a connector, and the records behind them where the place shows them."""
 
     pairs: tuple[Pair, ...]
-    raw: tuple[Raw, ...] = ()
+    raw: tuple[RawFound, ...] = ()
 
 
 class Driver(Protocol):

@@ -48,6 +48,15 @@ class Raw(msgspec.Struct, frozen=True):
     kpartition: int | None = None
 
 
+class RawFound(Raw, frozen=True):
+    """A record as it was read.
+
+    where       `kafka/topic`, or the path of a file; None in journals of before 1.0
+    """
+
+    where: str | None = None
+
+
 class Step(msgspec.Struct, frozen=True, tag_field="step"):
     """One change of the outside world, or one look at it."""
 
@@ -88,7 +97,8 @@ class Write(Step, frozen=True, tag="write"):
     """Write these bytes, because Connect cannot be asked to, or is not there to be asked.
 
     where       `kafka/topic`, or the path of an offsets file
-    pairs       what the partitions concerned are to hold afterwards, for the look
+    pairs       what the partitions concerned are to hold afterwards, for the look; none where no
+                task is handed anything of these records
     """
 
     where: str
@@ -300,7 +310,11 @@ class Frozen(msgspec.Struct, frozen=True):
     pairs: tuple[Pair, ...]
     backup: str
     backup_sha256: str
-    raw: tuple[Raw, ...] = ()
+    raw: tuple[RawFound, ...] = ()
+
+    def records_of(self, where: str) -> dict[tuple[int | None, str], RawFound]:
+        """Return the records of one topic or file, by partition and key."""
+        return {(at.kpartition, at.key): at for at in self.raw if at.where in {None, where}}
 
 
 def encoded(plan: Plan) -> bytes:

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from exporter.decode.javamap import connect_key, ordered_key
 from exporter.decode.jsontext import encode_sorted
@@ -26,7 +27,7 @@ from exporter.decode.source_offsets import decode_key, decode_value
 from exporter.errors import Refused
 from exporter.model.observations import SourceRecord
 from exporter.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
-from exporter.remedy.model.plan import Pair, Raw
+from exporter.remedy.model.plan import Pair, Raw, RawFound
 from exporter.state.spellings import KeySpellings, spellings_of
 
 _ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
@@ -194,10 +195,13 @@ def _told(key: bytes | None, records: Iterable[_Of]) -> str | None:
     return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
-def raw(contents: Contents, connector: str) -> tuple[Raw, ...]:
+def raw(contents: Contents, connector: str) -> tuple[RawFound, ...]:
     """Every record of the connector that is no tombstone, byte for byte."""
     return tuple(
-        _raw(at.stored.key, at.stored.value, at.stored.kpartition)
+        RawFound(
+            **structs.asdict(_raw(at.stored.key, at.stored.value, at.stored.kpartition)),
+            where=contents.where,
+        )
         for at in contents.by_connector.get(connector, ())
         if at.stored.value is not None
     )

@@ -24,7 +24,7 @@ from exporter.remedy.model.plan import (
     DeleteTopic,
     Frozen,
     Pair,
-    Raw,
+    RawFound,
     State,
     ToState,
 )
@@ -77,7 +77,7 @@ def test_what_was_written_is_there_for_the_next_process(folder):
     [
         Opened(at=0.5, plan=plan_of(Create("c"), Delete(), DeleteTopic("east", "t", "id"))),
         Resumed(at=1.0),
-        Kept(at=1.0, frozen=Frozen((Pair("{}", None),), "b", "s", (Raw("a", None, 3),))),
+        Kept(at=1.0, frozen=Frozen((Pair("{}", None),), "b", "s", (RawFound("a", None, 3),))),
         INTENDED,
         Answered(at=1.0, answer=Answer.IN_DOUBT, said="HTTP 500", definite=None),
         Verified(at=1.0, index=3, undoing=True, said="ok"),

@@ -16,7 +16,7 @@ from exporter.remedy.model.plan import (
     Pair,
     Plan,
     Prove,
-    Raw,
+    RawFound,
     Reset,
     State,
     ToState,
@@ -41,7 +41,7 @@ from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 
 LIMITS = Limits()
 A, B, C = Pair("a", "1"), Pair("b", "2"), Pair("c", "3")
-FROZEN = Frozen((A, B), "file", "sha", (Raw("ka", "1", 0),))
+FROZEN = Frozen((A, B), "file", "sha", (RawFound("ka", "1", 0, "k/t"),))
 OWN, SKIP = plan_of(), skip_of()
 PARKED = Parked(at=9.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
 ENDED = Ended(at=9.0, ending=Ending.SUCCEEDED, said="done")

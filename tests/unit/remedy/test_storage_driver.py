@@ -16,6 +16,7 @@ from exporter.decode.standalone import write_offsets_file
 from exporter.errors import Denied, TimedOut
 from exporter.remedy.drivers.storage import StorageDriver
 from exporter.remedy.drivers.storages import FileStorage, TopicStorage, Workers
+from exporter.remedy.engine.undo import expected, way_back
 from exporter.remedy.model.driver import Answer, Standing
 from exporter.remedy.model.plan import (
     Alter,
@@ -31,6 +32,7 @@ from exporter.remedy.model.plan import (
 from exporter.remedy.model.stored import reset_records, set_records
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+from tests.unit.remedy.plans import plan_of
 
 FILE = '{"filename":"/x"}'
 KEY = b'["c",{"filename":"/x"}]'
@@ -135,8 +137,9 @@ def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
     wanted = (*WANTED, Pair('{"filename":"/y"}', '{"position":9}'))
     driver, step = driver_of(kafka), write_in(kafka, wanted)
     before = frozen_by(driver)
-    after = Frozen(pairs=wanted, backup="b", backup_sha256="0", raw=step.records)
-    back = Write(WHERE, before.raw, before.pairs)
+    after = expected(before, (step,))
+    plan = plan_of(step)
+    (back,) = way_back(plan, before, frozenset({plan.steps.index(step)}))
     kafka.produce("offsets", KEY, b'{"position":9}', partition=2)
     assert driver.look(back, after).standing is Standing.PARTLY
     assert driver.carry_out(back, after).answer is Answer.ACK

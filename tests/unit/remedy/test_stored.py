@@ -8,7 +8,7 @@ import pytest
 
 from exporter.decode.partitioner import partition_of
 from exporter.errors import Refused
-from exporter.remedy.model.plan import Pair, Raw
+from exporter.remedy.model.plan import Pair, Raw, RawFound
 from exporter.remedy.model.stored import (
     Contents,
     Stored,
@@ -68,10 +68,9 @@ def test_a_task_is_handed_no_offset_that_is_none(value):
 def test_all_records_of_a_connector_are_kept_byte_for_byte():
     spaced = b'["c", {"filename":"/x"}]'
     found = topic(Stored(KEY, AT_1, 20), Stored(spaced, b"junk", 3), Stored(ENVELOPED, b"{}", 4))
-    assert raw(found, "c") == (
-        record(KEY, AT_1, 20),
-        record(spaced, b"junk", 3),
-        record(ENVELOPED, b"{}", 4),
+    records = (record(KEY, AT_1, 20), record(spaced, b"junk", 3), record(ENVELOPED, b"{}", 4))
+    assert raw(found, "c") == tuple(
+        RawFound(at.key, at.value, at.kpartition, found.where) for at in records
     )
 
 

@@ -18,6 +18,7 @@ from exporter.remedy.model.plan import (
     Pair,
     Prove,
     Raw,
+    RawFound,
     Reset,
     Restart,
     Settle,
@@ -29,7 +30,12 @@ from exporter.remedy.model.plan import (
 from tests.unit.remedy.plans import POISON, plan_of
 
 A, B = Pair("a", "1"), Pair("b", "2")
-FROZEN = Frozen((A, B), "file", "sha", (Raw("ka", "1", 0), Raw("kb", "2", 1)))
+FROZEN = Frozen(
+    (A, B),
+    "file",
+    "sha",
+    (RawFound("ka", "1", 0, where="k/t"), RawFound("kb", "2", 1, where="k/t")),
+)
 REST = Frozen((A, B), "file", "sha")
 EVERY_STEP = (
     ToState(State.STOPPED),
@@ -135,4 +141,17 @@ def test_what_offsets_are_after_some_steps():
     assert expected(REST, (Alter((Pair("0", "9"),)),)).pairs == (Pair("0", "9"), A, B)
     write = Write("k/t", (Raw("ka", "7", 0), Raw("kb", None, 1)), (Pair("a", "7"), Pair("b", None)))
     after = expected(FROZEN, (write,))
-    assert (after.pairs, after.raw) == ((Pair("a", "7"),), (Raw("ka", "7", 0),))
+    assert (after.pairs, after.raw) == ((Pair("a", "7"),), (RawFound("ka", "7", 0, where="k/t"),))
+
+
+def test_records_of_two_topics_go_back_each_to_its_own():
+    was = (RawFound("ka", "1", 0, where="k/own"), RawFound("ka", "old", 0, where="k/shared"))
+    frozen = Frozen((A,), "file", "sha", was)
+    own = Write("k/own", (Raw("ka", None, 0),), (Pair("a", None),))
+    shared = Write("k/shared", (Raw("ka", None, 0),), ())
+    assert expected(frozen, (own,)).raw == was[1:]
+    assert expected(frozen, (own, shared)).raw == ()
+    assert back(own, shared, frozen=frozen)[:2] == (
+        Write("k/own", (Raw("ka", "1", 0),), (A,)),
+        Write("k/shared", (Raw("ka", "old", 0),), ()),
+    )

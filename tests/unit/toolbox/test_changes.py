@@ -66,7 +66,7 @@ class Way:
         return replace(self.known, present=present, logs=logs)
 
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
-        return Effect(Reset() if whole else Alter(pairs), ("by request",))
+        return Effect((Reset() if whole else Alter(pairs),), ("by request",))
 
     def driver(self, connector: str) -> None:
         return None

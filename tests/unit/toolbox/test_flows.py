@@ -59,7 +59,7 @@ class World:
         return replace(self.facts_now, present=present, logs=logs)
 
     def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
-        return Effect(Alter(pairs))
+        return Effect((Alter(pairs),))
 
     def driver(self, connector: str) -> World:
         return self

@@ -61,13 +61,18 @@ class FakeLog:
 TRANSACTIONS = FakeLog((record(0),), end=2)
 
 
-def asked(log: FakeLog | None = TRANSACTIONS, pairs: Any = GONE, **more: Any) -> Around:
+def asked(
+    log: FakeLog | None = TRANSACTIONS,
+    pairs: Any = GONE,
+    shared: FakeLog | None = None,
+    **more: Any,
+) -> Around:
     connect = ConnectConfig(
         name="cc", kafka="k", url="http://x", offsets_topic=more.pop("worker_topic", None)
     )
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
     version = more.pop("version", "4.3.1")
-    alone = more.pop("alone", False)
+    whole = more.pop("whole", False)
     known = Connector(
         name="src",
         kind=more.pop("kind", ConnectorKind.SOURCE),
@@ -79,19 +84,19 @@ def asked(log: FakeLog | None = TRANSACTIONS, pairs: Any = GONE, **more: Any) ->
     )
 
     def opened(topic: str) -> FakeLog:
-        assert log is not None, "nothing is to be read"
-        assert topic == "own"
-        return log
+        found = {"own": log, "connect-offsets": shared}[topic]
+        assert found is not None, "nothing is to be read"
+        return found
 
-    return around(config, connect, "src", known, pairs, version=version, alone=alone, opened=opened)
+    return around(config, connect, "src", known, pairs, version=version, whole=whole, opened=opened)
 
 
 def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
     found = asked()
-    assert found.write is not None
-    (raw,) = found.write.records
+    (write,) = found.writes
+    (raw,) = write.records
     assert (base64.b64decode(raw.key), raw.value, raw.kpartition) == (KEY, None, 0)
-    assert (found.write.where, found.write.pairs, found.topic) == ("k/own", GONE, "own")
+    assert (write.where, write.pairs, found.topics) == ("k/own", GONE, ("own",))
     assert "exactly-once" in found.notes[0]
     assert TRANSACTIONS.closed
 
@@ -112,14 +117,14 @@ def test_connect_is_asked_where_it_can(more):
 def test_connect_is_asked_where_nothing_is_removed_there_and_back():
     assert asked(pairs=(Pair(PARTITION, '{"position":2}'),)) == Around()
     new = (Pair('{"filename":"/new"}', '{"position":2}'),)
-    assert asked(pairs=new).write is not None  # to go back would be to remove it
+    assert asked(pairs=new).writes  # to go back would be to remove it
 
 
 def test_what_a_namesake_left_is_removed_with_the_first_offsets():
-    found = asked(pairs=(Pair('{"filename":"/new"}', '{"position":2}'),), alone=True)
-    assert found.write is not None
-    assert found.write.pairs == (*GONE, Pair('{"filename":"/new"}', '{"position":2}'))
-    assert [raw.value is None for raw in found.write.records] == [True, False]
+    found = asked(pairs=(Pair('{"filename":"/new"}', '{"position":2}'),), whole=True)
+    (write,) = found.writes
+    assert write.pairs == (*GONE, Pair('{"filename":"/new"}', '{"position":2}'))
+    assert [raw.value is None for raw in write.records] == [True, False]
 
 
 def test_connect_is_asked_where_no_transactions_are():
@@ -128,8 +133,74 @@ def test_connect_is_asked_where_no_transactions_are():
 
 def test_what_cannot_be_looked_at_is_said():
     denied = asked(FakeLog((), 0, failing=True))
-    assert denied.write is None
+    assert not denied.writes
     assert "not authorised" in denied.notes[0]
     elsewhere = asked(None, offsets_addresses=frozenset({"other:9092"}))
-    assert elsewhere.write is None
+    assert not elsewhere.writes
     assert "90 s" in elsewhere.notes[0]
+
+
+OTHER_KEY = b'["src",{"filename":"/old"}]'
+STRANGERS_KEY = b'["another",{"filename":"/a"}]'
+
+
+def shared_log(*keys: bytes, failing: bool = False) -> FakeLog:
+    records = tuple(
+        LogRecord(0, number, None, key, b'{"position":1}', ours=False)
+        for number, key in enumerate(keys)
+    )
+    return FakeLog(records, len(keys), "k/connect-offsets", failing)
+
+
+def tombstones_of(found: Around) -> dict[str, list[bytes]]:
+    assert all(raw.value is None for write in found.writes for raw in write.records)
+    return {
+        write.where: [base64.b64decode(raw.key) for raw in write.records] for write in found.writes
+    }
+
+
+def test_what_is_removed_is_removed_from_the_workers_topic_as_well():
+    shared = shared_log(KEY, OTHER_KEY, STRANGERS_KEY)
+    found = asked(shared=shared, worker_topic="connect-offsets")
+    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY]}
+    assert found.writes[1].pairs == ()  # no task is handed what stands there
+    assert found.topics == ("own", "connect-offsets")
+    assert "connect-offsets" in found.notes[1]
+    assert shared.closed
+
+
+def test_a_whole_reset_leaves_nothing_of_the_connector_in_the_workers_topic():
+    found = asked(
+        shared=shared_log(KEY, OTHER_KEY, STRANGERS_KEY),
+        worker_topic="connect-offsets",
+        whole=True,
+    )
+    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY, OTHER_KEY]}
+
+
+def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left():
+    emptied = FakeLog((LogRecord(0, 0, None, KEY, None, ours=False),), end=2)
+    found = asked(emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True)
+    assert tombstones_of(found) == {"k/connect-offsets": [KEY]}
+
+
+@pytest.mark.parametrize(
+    ("shared", "topic", "said"),
+    [
+        pytest.param(shared_log(STRANGERS_KEY), "connect-offsets", "", id="it has none"),
+        pytest.param(
+            shared_log(failing=True), "connect-offsets", "cannot be read", id="it is denied"
+        ),
+        pytest.param(None, None, "does not name", id="nothing names it"),
+    ],
+)
+def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, said):
+    found = asked(shared=shared, worker_topic=topic)
+    assert tombstones_of(found) == {"k/own": [KEY]}
+    assert len(found.notes) == (2 if said else 1)
+    assert said in found.notes[-1]
+
+
+def test_the_workers_topic_is_left_alone_where_nothing_is_removed():
+    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    assert asked(pairs=new, worker_topic="connect-offsets").topics == ("own",)

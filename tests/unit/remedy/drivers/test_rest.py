@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from exporter.errors import CutOff, Denied, NotFound, Unreachable
 from exporter.remedy.drivers.rest import IDLE_S, QUIET_S, RestDriver
 from exporter.remedy.drivers.rest_kafka import KafkaSide
 from exporter.remedy.drivers.rest_sight import config_sha256, kafka_version, workers
-from exporter.remedy.model.driver import Answer, Standing
+from exporter.remedy.model.driver import Answer, Outcome, Standing
 from exporter.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -22,6 +23,7 @@ from exporter.remedy.model.plan import (
     Delete,
     Frozen,
     Pair,
+    Raw,
     Reset,
     Restart,
     Settle,
@@ -29,6 +31,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
+from exporter.remedy.model.stored import Contents, Stored, value_bytes
 from lab.ports import free_port
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
@@ -499,6 +502,62 @@ def test_raw_bytes_are_not_written_over_rest(stopped):
     step = Write("k/t", (), ())
     assert standing(driver_of(stopped), step) is Standing.IMPOSSIBLE
     assert driver_of(stopped).carry_out(step, None).answer is Answer.NACK
+
+
+class Topics:
+    """Offsets topics of the workers' cluster, in memory, in place of KafkaSide.storage."""
+
+    def __init__(self, *records: tuple[str, bytes, bytes | None]) -> None:
+        self.now = {(topic, key): value for topic, key, value in records}
+        self.opened = ""
+
+    def __call__(self, topic: str) -> Topics:
+        self.opened = topic
+        return self
+
+    def contents(self) -> Contents:
+        stored = [
+            Stored(key, value, 0, number)
+            for number, ((topic, key), value) in enumerate(self.now.items())
+            if topic == self.opened
+        ]
+        return Contents(where=f"k/{self.opened}", stored=tuple(stored), partitions=1)
+
+    def write(self, records: tuple[Raw, ...]) -> Outcome:
+        for record in records:
+            self.now[self.opened, b64decode(record.key)] = value_bytes(record)
+        return Outcome(Answer.ACK, "")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, monkeypatch):
+    key, other = b'["src",{"filename":"/a"}]', b'["other",{"filename":"/a"}]'
+    topics = Topics(("own", key, b"{}"), ("shared", key, b"{}"), ("shared", other, b"{}"))
+    driver = RestDriver(
+        config_of(stopped.url),
+        "src",
+        Kafka(bootstrap="127.0.0.1:1"),
+        offsets_topics=("own", "shared"),
+    )
+    monkeypatch.setattr(driver._kafka, "storage", topics)
+    found = driver.offsets()
+    assert [(at.where, b64decode(at.key)) for at in found.raw] == [
+        ("k/own", key),
+        ("k/shared", key),
+    ]
+    frozen = Frozen(found.pairs, backup="b", backup_sha256="0", raw=found.raw)
+    step = Write("k/shared", (Raw(b64encode(key).decode(), None, 0),), ())
+    assert standing(driver, step, frozen) is Standing.READY
+    assert driver.carry_out(step, frozen).answer is Answer.ACK
+    assert standing(driver, step, frozen) is Standing.DONE
+    assert topics.now == {("own", key): b"{}", ("shared", key): None, ("shared", other): b"{}"}
+    topics.now["shared", key] = b'{"position":9}'  # another client's
+    assert standing(driver, step, frozen) is Standing.FOREIGN
+    topics.now["shared", key] = b"{}"
+    stopped.connectors["src"].state = "RUNNING"
+    assert standing(driver, step, frozen) is Standing.FOREIGN
 
 
 # --- versions ------------------------------------------------------------------------------------
