@@ -34,6 +34,7 @@ class Dialect:
 
     position    the field that alone is an ordered integer, or None
     not_with    a field beside which `position` has no order of its own
+    least       the smallest value of `position` that the task goes on from; a smaller one is none
     fields      every field that says where the connector is
     order       None where no order is vouched for
     time        None where the offset does not say when its last change was made
@@ -43,6 +44,7 @@ class Dialect:
     name: str
     position: str | None = None
     not_with: str | None = None
+    least: int | None = None
     fields: tuple[str, ...] = ()
     order: Callable[[Fields], OrderKey | None] | None = None
     time: Callable[[Fields], float | None] | None = None
@@ -57,6 +59,7 @@ class Dialect:
 MIRROR_SOURCE = Dialect(
     "mirror_source",
     position="offset",
+    least=0,
     fields=("offset",),
     order=orders.mirror_source,
     longs=("offset",),
@@ -303,7 +306,7 @@ def _long(field: str, offset: SourceOffset) -> int | None:
 
 def position(dialect: str, offset: SourceOffset | None) -> int | None:
     """The one integer that orders these offsets, or None where there is none: no offset, no such
-    dialect, not an integer, or one that Connect wraps.
+    dialect, not an integer, one that Connect wraps, or one that the task does not go on from.
     """
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
@@ -315,7 +318,8 @@ def position_of(dialect: Dialect, fields: Fields) -> int | None:
     """`position`, for who has the offset's fields at hand."""
     if dialect.position is None or dialect.not_with in fields:
         return None
-    return orders.integer(fields, dialect.position)
+    found = orders.integer(fields, dialect.position)
+    return None if found is None or (dialect.least is not None and found < dialect.least) else found
 
 
 def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:

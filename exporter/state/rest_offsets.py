@@ -211,7 +211,7 @@ class RestOffsets:
         found: dict[MirrorPartition, Seen] = {}
         for mirror, partition in self._mirrored(connector, source):
             offset = position(partition.key.dialect, partition.offset)
-            if offset is not None and offset >= 0 and self._is_shown(partition):
+            if offset is not None and self._is_shown(partition):
                 found[mirror] = Seen(offset=offset, at=UNDATED)
         return found
 

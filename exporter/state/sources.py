@@ -475,7 +475,7 @@ class SourceBook:
         found: dict[MirrorPartition, Seen] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
             offset = position(partition.key.dialect, partition.offset)
-            if offset is None or offset < 0 or partition.committed_at is None:
+            if offset is None or partition.committed_at is None:
                 continue
             if self._is_shown(partition):
                 found[mirror] = Seen(offset=offset, at=partition.committed_at)

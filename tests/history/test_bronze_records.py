@@ -344,8 +344,8 @@ def test_a_position_beyond_64_bits_is_no_position_but_stays_exact_as_text(number
 
 
 def test_the_largest_and_smallest_64_bit_positions_are_kept() -> None:
-    key = mirror_key("mm2", "west", "orders", 0)
-    rows = decoded(*(Raw(key, b'{"offset":%d}' % number) for number in (2**63 - 1, -(2**63))))
+    key = offset_key("c", {"filename": "/in"})
+    rows = decoded(*(Raw(key, b'{"position":%d}' % number) for number in (2**63 - 1, -(2**63))))
     assert [row["pos"] for row in rows] == [2**63 - 1, -(2**63)]
 
 
