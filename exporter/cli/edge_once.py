@@ -24,8 +24,8 @@ from exporter.state.snapshot import Snapshot
 ANSWERS_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
 QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
-IN_VAIN_S: Final = 1.2  # the same, where all that is waited for is of such a cluster: a tail that
-# was found begins within a second
+IN_VAIN_S: Final = 0.5  # the same, where all that is waited for is asked of such a cluster: what
+# was found is read from the next reconciliation on
 STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
 
 
@@ -98,7 +98,10 @@ def _looked(
     deadline = time.monotonic() + timeout_s
     reach = Reach(config)
     asked, without = _without_rest(config, reach, deadline) if partly else (config, {})
-    edge = Edge(asked.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}))
+    edge = Edge(
+        asked.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}),
+        reconcile_s=CATCH_UP_TICK_S,
+    )
     edge.recall_with(partial(state_dir.look, Path(config.state_dir)))
     edge.start()
     try:
@@ -176,7 +179,7 @@ def _is_over(
 ) -> bool:
     """Return whether everything is waited for in vain."""
     waiting = [waits_on(text, config) for text in snapshot.waiting_for]
-    in_vain = bool(snapshot.at and waiting) and all(at in silent for at in waiting)
+    in_vain = bool(snapshot.at and waiting) and not any(at.isdisjoint(silent) for at in waiting)
     return quiet_s >= (IN_VAIN_S if in_vain else QUIET_S)
 
 
@@ -197,8 +200,9 @@ def _is_complete(
     """Return whether nothing is missing but of clusters that are silent and not needed."""
     if snapshot.ready or needed_by is None or not snapshot.at:
         return snapshot.ready
-    waiting = {waits_on(text, config) for text in snapshot.waiting_for}
-    return waiting <= {*silent} and waiting.isdisjoint(_needed(snapshot, config, needed_by))
+    holding = [waits_on(text, config) & {*silent} for text in snapshot.waiting_for]
+    needed = _needed(snapshot, config, needed_by)
+    return all(at and at.isdisjoint(needed) for at in holding)
 
 
 def _needed(snapshot: Snapshot, config: Config, key: ConnectorKey) -> set[ClusterName]:

@@ -15,7 +15,7 @@ from exporter.cli.logs import configure
 from exporter.cli.output import OutputFormat
 from exporter.cli.reading import connect_named
 from exporter.cli.remedied import as_document, print_remedied, remedied
-from exporter.cli.unread import Unread, cluster_of
+from exporter.cli.unread import Unread, clusters_of
 from exporter.cli.verbs import text_of
 from exporter.clock import SystemClock
 from exporter.errors import ConfigError, Malformed, TimedOut
@@ -100,7 +100,11 @@ def _decoded(answered: ReadAnswer) -> ExplainBody:
 
 def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
     """Return the clusters that could not be read, of those that the connector rests on."""
-    rests_on = {cluster_of(at["kind"], at["input"], answered.config) for at in found["inputs"]}
+    rests_on = {
+        cluster
+        for at in found["inputs"]
+        for cluster in clusters_of(at["kind"], at["input"], answered.config)
+    }
     down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
     return [
         msgspec.structs.replace(at, inputs=tuple(name for name in at.inputs if name in down))

@@ -65,6 +65,8 @@ class Unread(msgspec.Struct, frozen=True):
 
 def _in_words(kind: str, name: str) -> str:
     """Return what is missing, and which one where its cluster has several."""
+    if kind == GROUPS and "/" in name:
+        return f"groups of {name.partition('/')[2]}"
     if kind == TAIL:
         return f"topic {name}" if "/" in name else f"offsets topic of {name}"
     return _WORDS.get(kind, f"{kind} {name}")
@@ -78,13 +80,14 @@ def unread(
     silent: Mapping[ClusterName, str] | None = None,
 ) -> tuple[Unread, ...]:
     """Return the clusters that inputs, or those that are waited for, are missing of."""
+    silent = {} if silent is None else silent
     missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
     for at in (*(_waited(text) for text in waiting_for), *inputs):
-        found = missing[cluster_of(at.kind, at.input, config)]
+        asked = clusters_of(at.kind, at.input, config)
+        found = missing[next((cluster for cluster in asked if cluster in silent), asked[0])]
         before = found.get(f"{at.kind} {at.input}")
         if before is None or at.last_error is not None:
             found[f"{at.kind} {at.input}"] = at
-    silent = {} if silent is None else silent
     for cluster in silent:
         missing.setdefault(cluster, {})
     return tuple(
@@ -111,10 +114,10 @@ def _of_cluster(
     )
 
 
-def waits_on(text: str, config: Config) -> ClusterName:
-    """Return the cluster that a line of `waiting_for` is about."""
+def waits_on(text: str, config: Config) -> frozenset[ClusterName]:
+    """Return the clusters that have to answer before a line of `waiting_for` goes."""
     at = _waited(text)
-    return cluster_of(at.kind, at.input, config)
+    return frozenset(clusters_of(at.kind, at.input, config))
 
 
 def _waited(text: str) -> UnreadInput:
@@ -127,8 +130,21 @@ def _waited(text: str) -> UnreadInput:
     return UnreadInput(kind, name, last_error=error.removesuffix(")") if bracket else None)
 
 
+def clusters_of(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
+    """Return the clusters that are asked for an input; the first is the one that it is of.
+
+    Groups of a flow are asked of both of its clusters, of which nothing here tells the upstream: it
+    may be any.
+    """
+    first = cluster_of(kind, name, config)
+    if kind != GROUPS or "/" not in name or config is None:
+        return (first,)
+    others = (ClusterName(KAFKA, kafka) for kafka in config.kafka)
+    return (first, *(cluster for cluster in others if cluster != first))
+
+
 def cluster_of(kind: str, name: str, config: Config | None) -> ClusterName:
-    """Return the cluster that answers for an input."""
+    """Return the cluster that an input is of."""
     first = name.partition("/")[0]
     homes = {} if config is None else {at.name: at.kafka for at in config.connect}
     match kind:

@@ -58,12 +58,10 @@ from exporter.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPart
 from exporter.state.failover import groups_input
 from exporter.state.snapshot import Snapshot
 
-RECONCILE_S = 1.0  # how soon a discovered topic is tailed
+RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed
 BROKERS_S = 60.0
 ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
-REST_OFFSETS_DUE_S = 1.0  # how soon a connector that only REST tells of is asked for
-PROBES_DUE_S = 1.0  # how soon what a log end shows to be waiting is looked at
 AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
@@ -72,10 +70,17 @@ _log = structlog.get_logger()
 
 
 class Edge:
-    """All inputs and the loop. `start`, read `snapshot`, `stop`."""
+    """All inputs and the loop. `start`, read `snapshot`, `stop`.
 
-    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+    reconcile_s    how often each input looks for what others have discovered: five such steps
+                   follow each other before everything is known
+    """
+
+    def __init__(
+        self, config: Config, clock: Clock | None = None, *, reconcile_s: float = RECONCILE_S
+    ) -> None:
         self._config = config
+        self._reconcile_s = reconcile_s
         self._clock = clock if clock is not None else SystemClock()
         self._stop = threading.Event()
         self._failed = threading.Event()
@@ -271,7 +276,7 @@ class Edge:
             guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
         )
         self._every(
-            REST_OFFSETS_DUE_S,
+            self._reconcile_s,
             f"polled offsets of {connect.name}",
             lambda: poll.step(self._polled(connect), self._stop.is_set),
             lambda: [rest_offsets_input(connect.name, name) for name in self._polled(connect)],
@@ -292,7 +297,7 @@ class Edge:
         )
         for seconds, what, job in (
             (BROKERS_S, "brokers", lambda: self._poll_brokers(admin)),
-            (PROBES_DUE_S, "probes", lambda: self._probe(name)),
+            (self._reconcile_s, "probes", lambda: self._probe(name)),
             (FACTS_DUE_S, "topics", lambda: self._poll_facts(admin, memory)),
         ):
             self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
@@ -305,12 +310,14 @@ class Edge:
         self._every(LOOK_S, "baselines", self._baselines.look)
         self._every(TOPICS_S, "failover topics", self._failover.look)
         discoveries = [self._discovery_of(connect) for connect in self._config.connect]
-        self._every(RECONCILE_S, "discovery", lambda: [discover() for discover in discoveries])
+        self._every(
+            self._reconcile_s, "discovery", lambda: [discover() for discover in discoveries]
+        )
         for name, job in (
             ("tails", lambda: self._tails.follow(self.snapshot.topology)),
             ("first polls", self._ask_early),
         ):
-            self._every(RECONCILE_S, name, job, self._looking, retires=True)
+            self._every(self._reconcile_s, name, job, self._looking, retires=True)
         self._every(TIDY_S, "memory", Tidying().look, delayed=True)
 
     def _discovery_of(self, connect: Connect) -> Callable[[], None]:

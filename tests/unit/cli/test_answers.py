@@ -357,6 +357,23 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
     assert not edge_once._is_complete(look, silent, loaded, None)
 
 
+def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
+    from exporter.cli.edge_once import _is_over
+    from exporter.cli.unread import KAFKA, ClusterName, unread
+
+    loaded = load(config(tmp_path, free_port()), {})
+    waiting = ("groups lab/west->east: waiting for a first attempt",)
+    look = replace(SNAPSHOT, ready=False, waiting_for=waiting)
+    silent = {ClusterName(KAFKA, "west"): "no answer"}
+    assert _is_over(look, silent, loaded, 1.0)
+    (missing,) = unread((), waiting, config=loaded, silent=silent)
+    assert missing.cluster == "west"
+    assert missing.text.endswith("missing: groups of west->east")
+    assert not _is_over(look, {}, loaded, 1.0)
+    sinks = replace(look, waiting_for=("groups lab: waiting for a first attempt",))
+    assert not _is_over(sinks, silent, loaded, 1.0)
+
+
 def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
     from exporter.model.findings import Severity
 
