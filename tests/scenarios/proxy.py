@@ -423,7 +423,10 @@ class Reader(ConnectReader):
 
     def __init__(self, proxy: Proxy) -> None:
         name = proxy.site.name
-        super().__init__(name, (f"http://{name}:8083",), 10.0, transport=proxy)
+        # Time is virtual: a real pause would take the length of a Retry-After.
+        super().__init__(
+            name, (f"http://{name}:8083",), 10.0, transport=proxy, pause=lambda _: None
+        )
         self._proxy = proxy
 
     def _exchange(self, url: str, path: str) -> tuple[int, bytes]:

@@ -18,6 +18,7 @@ World = dict[str, Any]
 Events = list[dict[str, Any]]
 
 MINUTES: Final = 90
+ALONE: Final = "solo"
 TICK: Final = "10s"
 CLEAR_S: Final = 20 * 60  # of faults, before the end
 NAMES: Final = (
@@ -70,7 +71,8 @@ TRACES: Final = (
 def random_world(seed: int) -> World:
     """Return the world of a seed."""
     rng = random.Random(seed)
-    topics, connectors = _topics(rng), _connectors(rng)
+    alone = rng.random() < 0.35  # beside lab, a cluster of which only the REST API can be asked
+    topics, connectors = _topics(rng), _connectors(rng, alone=alone)
     mirrors = [name for name, at in connectors.items() if "copies" in at]
     events: Events = []
     for _ in range(rng.randint(1, 5)):
@@ -83,6 +85,7 @@ def random_world(seed: int) -> World:
     return {
         "lasts": f"{MINUTES}m",
         "tick": TICK,
+        "clusters": {"lab": {}, **({ALONE: {"rest_only": True}} if alone else {})},
         "topics": topics,
         "connectors": connectors,
         "happens": events,
@@ -114,22 +117,30 @@ def _topics(rng: random.Random) -> World:
     }
 
 
-def _connectors(rng: random.Random) -> World:
-    found: World = {"mirror": {"copies": ["orders", "rare", "nothing", "later"], "tasks": 2}}
+def _connectors(rng: random.Random, *, alone: bool) -> World:
+    mirror = f"{ALONE}/mirror" if alone and rng.random() < 0.4 else "mirror"
+    found: World = {mirror: {"copies": ["orders", "rare", "nothing", "later"], "tasks": 2}}
     for name in rng.sample(NAMES, rng.randint(1, 4)):
-        partition = rng.choice(PARTITIONS)
-        found[name] = {
-            "reads": partition,
-            "keys": rng.choice(("hash", "linked", "map_of")) if len(partition) > 1 else "hash",
-            "texts": rng.random() < 0.2,
-            "counts": rng.choice(("position", "incrementing", "lsn", "n")),
-            "class": "org.example.Source",
-            "every": rng.choice(("3s", "30s", "10m")),
-            "repeats": rng.random() < 0.3,
-        }
+        found[name] = _source(rng)
+    if alone:
+        found[f"{ALONE}/lines"] = _source(rng)
     if rng.random() < 0.7:
-        found["lake"] = {"writes": ["shop"], "commits": rng.random() < 0.8}
+        name = f"{ALONE}/lake" if alone and rng.random() < 0.5 else "lake"
+        found[name] = {"writes": ["shop"], "commits": rng.random() < 0.8}
     return found
+
+
+def _source(rng: random.Random) -> World:
+    partition = rng.choice(PARTITIONS)
+    return {
+        "reads": partition,
+        "keys": rng.choice(("hash", "linked", "map_of")) if len(partition) > 1 else "hash",
+        "texts": rng.random() < 0.2,
+        "counts": rng.choice(("position", "incrementing", "lsn", "n")),
+        "class": "org.example.Source",
+        "every": rng.choice(("3s", "30s", "10m")),
+        "repeats": rng.random() < 0.3,
+    }
 
 
 Kind = Callable[[random.Random, World, World, list[str], _Span], Iterator[dict[str, Any]]]
@@ -141,11 +152,17 @@ def _front(fault: Callable[[random.Random], str]) -> Kind:
     def kind(
         rng: random.Random, connectors: World, _: World, __: list[str], span: _Span
     ) -> Iterator[dict[str, Any]]:
-        of = rng.sample(sorted(connectors), 1)
-        yield {"at": span.at, "front": {"fault": fault(rng), "of": of}}
-        yield {"at": span.until, "front": {"fault": ""}}
+        cluster, name = _where(rng.choice(sorted(connectors)))
+        front = {"cluster": cluster, "fault": fault(rng), "of": [name]}
+        yield {"at": span.at, "front": front}
+        yield {"at": span.until, "front": {"cluster": cluster, "fault": ""}}
 
     return kind
+
+
+def _where(connector: str) -> tuple[str, str]:
+    cluster, _, name = connector.partition("/")
+    return (cluster, name) if cluster == ALONE else ("lab", connector)
 
 
 def _one_of(*faults: str) -> Kind:
@@ -232,10 +249,12 @@ def _assignment_fails(
     rng: random.Random, connectors: World, topics: World, mirrors: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
     """Only `/tasks` is refused, while what is to be copied changes."""
-    yield {"at": span.at, "front": {"fault": f"tasks_status:{rng.choice((401, 403, 500, 503))}"}}
+    cluster, _ = _where(mirrors[0])
+    fault = f"tasks_status:{rng.choice((401, 403, 500, 503))}"
+    yield {"at": span.at, "front": {"cluster": cluster, "fault": fault}}
     later = _Span(span.begins + 60, span.begins + 60)
     yield from rng.choice((_new_topic, _grows))(rng, connectors, topics, mirrors, later)
-    yield {"at": span.until, "front": {"fault": ""}}
+    yield {"at": span.until, "front": {"cluster": cluster, "fault": ""}}
 
 
 def _sick_partition(
@@ -256,9 +275,9 @@ def _kafka_raises(
 
 
 def _lost(
-    rng: random.Random, _: World, __: World, ___: list[str], span: _Span
+    rng: random.Random, connectors: World, _: World, __: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
-    name = rng.choice(("lab", "west", "east"))
+    name = rng.choice(("lab", "west", "east", *({_where(at)[0] for at in connectors} - {"lab"})))
     yield {"at": span.at, "lose_sight": name}
     yield {"at": span.until, "see_again": name}
 
@@ -273,15 +292,36 @@ def _work_of_people(
 
 
 def _rebalance(
-    rng: random.Random, _: World, __: World, ___: list[str], span: _Span
+    rng: random.Random, connectors: World, __: World, ___: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
-    yield {"at": span.at, "rebalance": {"cluster": "lab", "for": f"{rng.randint(1, 6)}0s"}}
+    cluster, _ = _where(rng.choice(sorted(connectors)))
+    yield {"at": span.at, "rebalance": {"cluster": cluster, "for": f"{rng.randint(1, 6)}0s"}}
 
 
 def _daemon_restarts(
     rng: random.Random, _: World, __: World, ___: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
     yield {"at": span.at, "restart_daemon": {"down_for": f"{rng.randint(1, 9)}0s"}}
+
+
+def _deleted(
+    rng: random.Random, _: World, __: World, ___: list[str], span: _Span
+) -> Iterator[dict[str, Any]]:
+    """A connector is made and deleted, its offsets or not; another of its name may follow, which
+    finds what it has left or spells its partition in another way.
+    """
+    name = f"gone-{rng.randrange(10**6)}"
+    first = {**_source(rng), "every": rng.choice(("3s", "30s"))}
+    yield {"at": span.later(-480), "create": {name: first}}
+    if rng.random() < 0.4:
+        yield {"at": span.later(-60), "stop": [name]}
+        yield {"at": span.later(-30), "forget_offsets": [name]}
+    yield {"at": span.at, "delete": [name]}
+    if rng.random() < 0.6:
+        again = _source(rng)
+        if rng.random() < 0.5:
+            again = {**first, "keys": "linked" if len(first["reads"]) > 1 else "hash"}
+        yield {"at": span.until, "create": {name: again}}
 
 
 def _foreign_commit(
@@ -319,6 +359,8 @@ _KINDS: Final[tuple[Kind, ...]] = (
     _hangs,
     _forgets_status,
     _new_jvm,
+    _deleted,
+    _deleted,
     _skews,
     _stranger,
     _grows,

@@ -75,7 +75,7 @@ class Moment:
     offsets: dict[Name, frozenset[str]]
     mirrored: dict[Place, Span]
     sunk: dict[Place, Span]
-    fault: str
+    faults: dict[str, str]
     strangers: bool
 
 
@@ -83,12 +83,14 @@ class Moment:
 class Truth:
     """The last moments of a world.
 
+    deleted     the connectors that were ever deleted
     moved_at    when a reader last read anything on, or had nothing to read
     blind_at    when the daemon last missed an input
     """
 
     world: World
     moments: deque[Moment] = field(default_factory=deque)
+    deleted: set[Name] = field(default_factory=set)
     moved_at: dict[Place, float] = field(default_factory=dict)
     blind_at: float = 0.0
 
@@ -100,6 +102,8 @@ class Truth:
         while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S, LINGERS_S):
             self.moments.popleft()
         latest = self.moments[-1]
+        if before is not None:
+            self.deleted |= before.states.keys() - latest.states.keys()
         for place, span in (latest.mirrored | latest.sunk).items():
             was = None
             if before is not None:
@@ -133,7 +137,7 @@ class Truth:
             offsets=offsets,
             mirrored=mirrored,
             sunk=sunk,
-            fault=world.sites["lab"].proxy.fault,
+            faults={site.name: site.proxy.fault for site in world.sites.values()},
             strangers=any(site.connectors for site in world.strangers.values()),
         )
 
@@ -165,10 +169,10 @@ class Truth:
         return [moment for moment in self.moments if moment.at >= at]
 
     def _wrong_states(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
-        if _changing(recent):
-            return
         for view in snapshot.connectors:
             name = (view.connect_cluster, view.name)
+            if _changing(view.connect_cluster, recent):
+                continue
             known = {at.states[name] for at in recent if name in at.states}
             if view.state.lower() not in known | {"unknown", "", "unassigned"}:
                 yield Wrong("state", f"{name} is {view.state}, was {sorted(known)}")
@@ -270,12 +274,12 @@ class Truth:
                 case FindingName.UNUSABLE_OFFSET | FindingName.MM2_TOPIC_RECREATED:
                     false = True
                 case FindingName.REMNANT_OFFSETS:
-                    false = True  # no connector of a world is deleted
+                    false = name not in self.deleted
                 case FindingName.DUPLICATE_KEYS:
                     false = not self._respelled(name)
                 case _:
                     false = finding.name.value == "connect_cluster_changed" and not any(
-                        at.fault.startswith("other_cluster") for at in self.moments
+                        at.faults[name[0]].startswith("other_cluster") for at in self.moments
                     )
             if false:
                 text = f"{finding.name.value} of {name}: {finding.summary}"
@@ -283,9 +287,6 @@ class Truth:
 
     def _respelled(self, name: Name) -> bool:
         """Whether its partition was ever written under two keys."""
-        source = self._source(name)
-        if source is None:
-            return False
         site = self.world.sites[name[0]]
         keys = {
             record.key()
@@ -298,12 +299,13 @@ class Truth:
 
     def false_ends(self, messages: Iterable[Message], snapshot: Snapshot) -> Iterator[Wrong]:
         """Return every end that was reported of what has stood all the time, and every end by the
-        deletion of a connector: no connector of a world is deleted.
+        deletion of a connector that is there.
         """
         standing = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
         for message in messages:
             finding = message.finding
-            if message.status is Status.DELETED:
+            name = (finding.connect_cluster, finding.connector or "")
+            if message.status is Status.DELETED and not self._is_gone(name):
                 text = f"{finding.name.value} of {finding.connector} ended by its deletion"
                 yield Wrong("false deletion", text)
             if message.status is not Status.RESOLVED:
@@ -319,6 +321,10 @@ class Truth:
             if why is not None:
                 text = f"{finding.name.value} of {finding.connector}: resolved, although {why}"
                 yield Wrong(f"false end of {finding.name.value}", text)
+
+    def _is_gone(self, name: Name) -> bool:
+        """Whether a connector was missing at some moment of the window."""
+        return any(name not in at.states for at in self._since(self.world.now - WINDOW_S))
 
     def _stands(self, finding: Finding) -> str | None:
         """Return why a finding has stood for long enough; None if it has not, or nothing tells."""
@@ -364,9 +370,10 @@ class Truth:
             "connect_cluster_changed": "other_cluster",
             "connector_state_missing": "omits",
         }.get(finding.name.value)
-        if word == "omits" and finding.connector not in self.world.sites["lab"].proxy.wrong_for:
+        cluster = finding.connect_cluster
+        if word == "omits" and finding.connector not in self.world.sites[cluster].proxy.wrong_for:
             return None
-        if word is not None and all(at.fault.startswith(word) for at in window):
+        if word is not None and all(at.faults[cluster].startswith(word) for at in window):
             return f"answers were {word} all the time"
         return None
 
@@ -378,9 +385,9 @@ class Truth:
         return found if isinstance(found, Source) else None
 
 
-def _changing(recent: list[Moment]) -> bool:
+def _changing(connect_cluster: str, recent: list[Moment]) -> bool:
     """Whether the address has led elsewhere for less than the window: nobody can know it yet."""
-    elsewhere = {at.fault.startswith("other_cluster") for at in recent}
+    elsewhere = {at.faults[connect_cluster].startswith("other_cluster") for at in recent}
     return elsewhere == {True, False}
 
 
