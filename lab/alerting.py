@@ -168,7 +168,7 @@ class Alerting:
         """The same, by one label."""
         return {labels.get(label, ""): value for labels, value in self.series(expr)}
 
-    def raised(self, name: str, connector: str = "") -> tuple[Alert, Alert]:
+    def raised(self, name: str, connector: str) -> tuple[Alert, Alert]:
         """Wait until an alert fires and is active in Alertmanager: as both tell it."""
 
         def probe() -> tuple[Alert, Alert]:
@@ -178,9 +178,9 @@ class Alerting:
                 raise NotYet(f"{_said(self.alerts())}; in Alertmanager: {_said(self.active())}")
             return firing[0], active[0]
 
-        return self._awaited(f"{name} of {connector or 'anything'}", probe)
+        return self._awaited(f"{name} of {connector}", probe)
 
-    def over(self, name: str, connector: str = "") -> None:
+    def over(self, name: str, connector: str) -> None:
         """Wait until neither has this alert any more."""
 
         def probe() -> None:
@@ -192,7 +192,7 @@ class Alerting:
             if left:
                 raise NotYet(_said(left))
 
-        self._awaited(f"the end of {name} of {connector or 'anything'}", probe)
+        self._awaited(f"the end of {name} of {connector}", probe)
 
     def hooks(self) -> dict[str, int]:
         """What became of what was posted, by reason, as the daemon counts and Prometheus has it."""

@@ -83,7 +83,7 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
 
     _step("the runbook says to restart what has failed, so somebody does, twice")
     click.echo(f"it has failed {it.restarted()} times by now, at the same record")
-    _shown("Prometheus", it.alerting.raised(POISON)[0])
+    _shown("Prometheus", it.alerting.raised(POISON, name)[0])
 
     _step("offsetwatch has looked at the record, and proposes to skip it; nothing was touched yet")
     plan = it.proposed()["plan_id"]

@@ -39,7 +39,7 @@ def tell(at: Alerted) -> Told:
     seen["firing"], seen["active"], seen["hooks"] = at.alarmed()
     incident = seen["incident"] = at.incident()
     at.restarted()
-    seen["suspected"] = at.alerting.raised(POISON)
+    seen["suspected"] = at.alerting.raised(POISON, at.connector)
     plan = told.plans["skip"] = at.proposed()
     seen["misled"] = at.misled()
     looks_again(at.daemon)
