@@ -179,7 +179,9 @@ def _is_over(
 ) -> bool:
     """Return whether everything is waited for in vain."""
     waiting = [waits_on(text, config) for text in snapshot.waiting_for]
-    in_vain = bool(snapshot.at and waiting) and not any(at.isdisjoint(silent) for at in waiting)
+    in_vain = bool(snapshot.at and waiting) and not any(
+        asked.isdisjoint(silent) for asked in waiting
+    )
     return quiet_s >= (IN_VAIN_S if in_vain else QUIET_S)
 
 
@@ -202,7 +204,7 @@ def _is_complete(
         return snapshot.ready
     holding = [waits_on(text, config) & {*silent} for text in snapshot.waiting_for]
     needed = _needed(snapshot, config, needed_by)
-    return all(at and at.isdisjoint(needed) for at in holding)
+    return all(clusters and clusters.isdisjoint(needed) for clusters in holding)
 
 
 def _needed(snapshot: Snapshot, config: Config, key: ConnectorKey) -> set[ClusterName]:

@@ -102,8 +102,8 @@ def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
     """Return the clusters that could not be read, of those that the connector rests on."""
     rests_on = {
         cluster
-        for at in found["inputs"]
-        for cluster in clusters_of(at["kind"], at["input"], answered.config)
+        for each in found["inputs"]
+        for cluster in clusters_of(each["kind"], each["input"], answered.config)
     }
     down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
     return [

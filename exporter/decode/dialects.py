@@ -331,7 +331,7 @@ def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:
     number = offset.number("offset")
     if number is None:
         return offset_fields(offset).get("offset") is None
-    return isinstance(number, int) and -(2**63) <= number < 0
+    return orders.long(number) is not None and position(dialect, offset) is None
 
 
 def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:

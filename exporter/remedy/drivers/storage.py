@@ -90,8 +90,8 @@ def inspect_write(contents: Contents, connector: str, step: Write, frozen: Froze
     """Compare the records of a connector with those before a step, and those it writes."""
     now = contents_by_key(contents)
     were = {} if frozen is None else frozen.records_of(step.where)
-    before = {_place(at): value_bytes(at) for at in were.values()}
-    wanted = {_place(at): value_bytes(at) for at in step.records}
+    before = {_place(record): value_bytes(record) for record in were.values()}
+    wanted = {_place(record): value_bytes(record) for record in step.records}
     others = _others(contents, connector, wanted)
     if frozen is not None and others != {
         place: value for place, value in before.items() if place not in wanted
@@ -111,7 +111,7 @@ def inspect_write(contents: Contents, connector: str, step: Write, frozen: Froze
 def _read_back(contents: Contents, connector: str, step: Write) -> Look:
     """The records are there; do they say to a task what they were written for?"""
     found = {pair.partition: pair.offset for pair in pairs(contents, connector)}
-    wrong = [at for at in step.pairs if found.get(at.partition) != at.offset]
+    wrong = [pair for pair in step.pairs if found.get(pair.partition) != pair.offset]
     if wrong:
         said = f"{wrong[0].partition}: written, and a task would still be handed another offset"
         return Look(Standing.FOREIGN, said)

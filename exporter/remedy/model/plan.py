@@ -314,7 +314,11 @@ class Frozen(msgspec.Struct, frozen=True):
 
     def records_of(self, where: str) -> dict[tuple[int | None, str], RawFound]:
         """Return the records of one topic or file, by partition and key."""
-        return {(at.kpartition, at.key): at for at in self.raw if at.where in {None, where}}
+        return {
+            (record.kpartition, record.key): record
+            for record in self.raw
+            if record.where in {None, where}
+        }
 
 
 def encoded(plan: Plan) -> bytes:
