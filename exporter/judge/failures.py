@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from exporter.decode.failure import exception_class
 from exporter.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from exporter.model.findings import FailureRun
 from exporter.state.clock_skew import SKEW_S_MAX
@@ -351,11 +352,6 @@ def _told(whose: Whose, run: Run) -> FailureRun:
     )
 
 
-def kind_of(failure: str) -> str:
-    """The exception's class of `class in place`."""
-    return failure.partition(" in ")[0]
-
-
 def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
     """Return the changes after the last that was taken in; of a history seen first its newest."""
     return changes[-1:] if last == (0.0, "") else changes_since(changes, *last)
@@ -382,7 +378,7 @@ def _is_another(last: StateChange | None, failure: StateChange) -> bool:
 def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
     failure = change.failure or ""
     run = diary.run
-    if run is not None and run.kind == kind_of(failure):
+    if run is not None and run.kind == exception_class(failure):
         _keep_same(run, positions)
         if run.same:
             run.count += 1
@@ -395,7 +391,7 @@ def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
 def _first(failure: str, at: float, positions: Positions) -> Run:
     # A connector that has committed nothing stands where it begins, every time.
     kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
-    return Run(kind_of(failure), failure, at, at, 1, kept)
+    return Run(exception_class(failure), failure, at, at, 1, kept)
 
 
 def _again(run: Run, positions: Positions) -> Run:

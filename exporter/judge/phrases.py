@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from exporter.decode.failure import exception_class
 from exporter.judge.words import moment
 from exporter.model.evidence import OFFSET, TIME, Evidence, EvidenceItem
 
@@ -28,7 +29,7 @@ def exception_name(failure: str | None) -> str:
     """Return the simple name of the exception's class in `failure` (decode/failure.py)."""
     if not failure:
         return "no reason was given"
-    return failure.split(" in ", 1)[0].rsplit(".", 1)[-1]
+    return exception_class(failure).rsplit(".", 1)[-1]
 
 
 def examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:

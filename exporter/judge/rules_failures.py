@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from exporter.decode.failure import is_start_failure
 from exporter.judge.failures import CONNECTOR, FAILURES, Diary, Run, Whose
 from exporter.judge.looks import Who
 from exporter.judge.phrases import (
@@ -82,13 +83,14 @@ def task_failed(seen: Seen) -> Iterator[Finding]:
 def poison_suspected(seen: Seen) -> Iterator[Finding]:
     """Rule 7: a task failed three times or more with the same kind of error, was started again in
     between, and stands where it stood: what comes next cannot be got past. Of a connector whose
-    other partitions moved meanwhile only those count in which work is known to wait.
+    other partitions moved meanwhile only those count in which work is known to wait. A task that
+    fails while it starts has read no record: rules 6 and 8 report it.
     """
     found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
     runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
     for (*who, number), run in sorted(runs):
         whose = (who[0], who[1])
-        if number == CONNECTOR or run.count < FAILURES:
+        if number == CONNECTOR or run.count < FAILURES or is_start_failure(run.failure):
             continue
         stuck = _stuck(seen, whose, run)
         if stuck:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.decode.failure import FAILURE_CHARS_MAX, TRACE_CHARS_MAX, failure_of
+from exporter.decode.failure import (
+    FAILURE_CHARS_MAX,
+    TRACE_CHARS_MAX,
+    exception_class,
+    failure_of,
+    is_start_failure,
+)
+from tests.corpus.cases import CORPUS, Case
 
 WRAPPED = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception
 \tat org.apache.kafka.connect.runtime.WorkerSourceTask.sendRecords(WorkerSourceTask.java:320)
@@ -80,3 +87,39 @@ def test_what_is_exactly_as_long_as_may_be_is_kept_whole():
     longest = "b" * (FAILURE_CHARS_MAX - len("a.Bad in C."))
     assert failure_of(f"a.Bad\n\tat a.C.{longest}(C.java:1)") == f"a.Bad in C.{longest}"
     assert failure_of(f"a.Bad\n\tat a.C.{longest}b(C.java:1)") == "a.Bad"
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CORPUS])
+def test_a_failure_of_the_corpus_is_one_at_start_if_connect_was_starting_the_task(case: Case):
+    failure = failure_of(case.trace)
+    if failure is not None:
+        # Connectors start in Worker.startConnector; tasks, which alone read records, do not.
+        started = "initializeAndStart" in case.trace or "Worker.startTask" in case.trace
+        assert is_start_failure(failure) is (case.stage == "start" and started)
+
+
+RUNTIME = "org.apache.kafka.connect.runtime"
+STARTING = f"\tat {RUNTIME}.WorkerSinkTask.initializeAndStart(WorkerSinkTask.java:338)"
+
+
+def test_a_message_that_quotes_a_start_does_not_hide_connects_loop_over_records():
+    trace = f"org.example.Bad: x\n{STARTING}\n\tat {RUNTIME}.WorkerSinkTask.execute(W.java:2)\n"
+    assert failure_of(trace) == "org.example.Bad in WorkerSinkTask.initializeAndStart"
+
+
+@pytest.mark.parametrize(
+    "name", ["Bad", "B" * (FAILURE_CHARS_MAX - len("org.example. while starting"))]
+)
+def test_a_failure_at_start_says_so_within_the_bound(name):
+    failure = failure_of(f"org.example.{name}: hunter2\n{STARTING}\n")
+    assert failure is not None
+    assert is_start_failure(failure)
+    assert len(failure) <= FAILURE_CHARS_MAX
+    assert exception_class(failure) == f"org.example.{name}"
+
+
+@pytest.mark.parametrize(
+    "failure", ["a.Bad", "a.Bad in C.b", "a.Bad while starting", "a.Bad in C.b while starting"]
+)
+def test_the_class_of_a_failure_is_all_before_its_place(failure):
+    assert exception_class(failure) == "a.Bad"

@@ -13,7 +13,6 @@ from exporter.judge.failures import (
     POSITIONS_MAX,
     RESTARTS_KEPT,
     Failures,
-    kind_of,
 )
 from exporter.model.connectors import (
     DELETED,
@@ -203,11 +202,6 @@ def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
 def test_no_more_restarts_are_kept_than_that(watching):
     watching.fail(0.0, RESTARTS_KEPT + 3, positions={"a": "1"})
     assert len(watching.failures.of[FILES].restarts) == RESTARTS_KEPT
-
-
-@pytest.mark.parametrize("text", [BAD, "org.example.Bad", BAD_ELSEWHERE])
-def test_the_kind_is_the_class(text):
-    assert kind_of(text) == "org.example.Bad"
 
 
 # --- who is over it ------------------------------------------------------------------------------

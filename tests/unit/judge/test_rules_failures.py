@@ -93,6 +93,16 @@ def test_a_connector_that_fails_over_and_over_is_no_poison():
     assert "poison_suspected" not in play.names()
 
 
+def test_a_task_that_fails_while_it_starts_has_met_no_poison_and_stays_reported():
+    """A missing file, table or password: there is no record to skip."""
+    play = filed()
+    for _ in range(4):
+        fails(play, 0, failure=BAD + " while starting")
+        play.run(0.2)
+    assert "poison_suspected" not in play.names()
+    assert "restart_loop" in play.names()
+
+
 def copied(*, lag: bool) -> Play:
     """Task 0 of mm2 fails four times; orders-0 never moves, orders-1 does each time."""
     play = Play(mirrors())
