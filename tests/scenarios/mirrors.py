@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from exporter.decode.javamap import connect_key
 from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector
+from tests.scenarios.script import only
 
 BATCH = 500  # max.poll.records
 TOO_LARGE = """\
@@ -19,11 +21,77 @@ Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message i
 """
 LAG_MAX = 100  # offset.lag.max: a sync is written after so many records at the latest
 _MIRROR = "org.apache.kafka.connect.mirror."
+_TRANSFORMS = "org.apache.kafka.connect.transforms."
+
+
+@dataclass(frozen=True)
+class Route:
+    """A transform that renames topics: a RegexRouter, or one of a class that nobody knows, which
+    puts `tenant-` before a name that fits. `only`, `negated`: under TopicNameMatches.
+    """
+
+    regex: str
+    replacement: str = ""
+    class_name: str = f"{_TRANSFORMS}RegexRouter"
+    only: str | None = None
+    negated: bool = False
+
+    def apply(self, name: str) -> str:
+        if self.only is not None and (re.fullmatch(self.only, name) is None) is not self.negated:
+            return name
+        if re.fullmatch(self.regex, name) is None:
+            return name
+        if self.class_name != f"{_TRANSFORMS}RegexRouter":
+            return f"tenant-{name}"
+        return re.sub(self.regex, re.sub(r"\$(\d)", r"\\\1", self.replacement), name, count=1)
+
+    def config(self, alias: str) -> dict[str, str]:
+        prefix = f"transforms.{alias}."
+        found = {
+            f"{prefix}type": self.class_name,
+            f"{prefix}regex": self.regex,
+            f"{prefix}replacement": self.replacement,
+        }
+        if self.only is not None:
+            found |= {
+                f"{prefix}predicate": alias,
+                f"{prefix}negate": str(self.negated).lower(),
+                f"predicates.{alias}.type": f"{_TRANSFORMS}predicates.TopicNameMatches",
+                f"predicates.{alias}.pattern": self.only,
+            }
+        return found
+
+
+def routes_of(where: str, told: Any) -> tuple[Route, ...]:
+    """Return the transforms that a world tells: RegexRouters, but for those with a `class`."""
+    routes = []
+    for given in told:
+        route = only(where, given, "regex", "replacement", "class", "only", "negated")
+        routes.append(
+            Route(
+                route["regex"],
+                route.get("replacement", ""),
+                route.get("class", Route.class_name),
+                route.get("only"),
+                route.get("negated", False),
+            )
+        )
+    return tuple(routes)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Records that were copied one after the other, from upstream and downstream offsets on."""
+
+    upstream: int
+    topic: str
+    downstream: int
+    records: int
 
 
 @dataclass
 class Mirror(Connector):
-    """A MirrorSourceConnector from west to east."""
+    """A MirrorSourceConnector from west to east. `copied` tells which records it wrote where."""
 
     west: Cluster | None = None
     topics: list[str] = field(default_factory=list)
@@ -38,6 +106,8 @@ class Mirror(Connector):
     assigned: list[TopicPartition] | None = None  # what it keeps to; None: all that there are
     refreshes: bool = True
     refused: tuple[TopicPartition, int] | None = None  # a record that the target does not take
+    routes: tuple[Route, ...] = ()
+    copied: dict[TopicPartition, list[Copied]] = field(default_factory=dict)
 
     @property
     def upstream(self) -> Cluster:
@@ -59,18 +129,33 @@ class Mirror(Connector):
             "target.cluster.bootstrap.servers": "east:9092",
             "topics": ",".join(self.topics),
             **({} if self.refreshes else {"refresh.topics.enabled": "false"}),
+            **self._transforms(),
         }
+
+    def _transforms(self) -> dict[str, str]:
+        named = {f"r{number}": route for number, route in enumerate(self.routes)}
+        found = {"transforms": ",".join(named), "predicates": ",".join(named)} if named else {}
+        for alias, route in named.items():
+            found |= route.config(alias)
+        return found
+
+    def copy_of(self, topic: str) -> str:
+        """Return the topic that its transforms write the copies to."""
+        name = f"{self.source}.{topic}"
+        for route in self.routes:
+            name = route.apply(name)
+        return name
 
     def partitions(self) -> list[TopicPartition]:
         there = partitions_of(self.upstream, self.topics)
         return there if self.assigned is None else [at for at in self.assigned if at in there]
 
     def remote(self, at: TopicPartition) -> Log:
-        """Where it is copied to."""
-        name = f"{self.source}.{at.topic}"
-        logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
-        while len(logs) <= at.partition:
-            logs.append(Log())
+        """Where it is copied to. MM2 makes the topic of its own name whatever a transform says."""
+        for name in (f"{self.source}.{at.topic}", self.copy_of(at.topic)):
+            logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
+            while len(logs) <= at.partition:
+                logs.append(Log())
         return logs[at.partition]
 
     def key(self, at: TopicPartition) -> dict[str, Any]:
@@ -121,10 +206,8 @@ class Mirror(Connector):
         if at not in self.synced:  # the first record after a start has a sync of its own
             first = log.first_readable(following)
             assert first is not None
-            self._sync(at, first, self.written.get(at, 0), now)
-        records = log.readable(following, until)
-        self.remote(at).append(records, now)
-        self.written[at] = self.written.get(at, 0) + records
+            self._sync(at, first, self.remote(at).end, now)
+        self._write(at, following, log.readable(following, until), now)
         self.done[at] = last
         if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
             self._sync(at, last, self.written[at] - 1, now)
@@ -138,14 +221,26 @@ class Mirror(Connector):
         if log.end <= self.refused[1]:
             return
         if first <= last:
-            written = self.written.get(at, 0)
+            written = self.remote(at).end
             self._sync(at, first, written, now)
             self._sync(at, last, written + last - first, now)
-            self.written[at] = written + last - first + 1
+            self._write(at, first, last - first + 1, now)
         for where, offset in self.done.items():
             if self.committed.get(where) != offset:
                 self.commit(where, offset, now)
         self.fail(now, TOO_LARGE)
+
+    def _write(self, at: TopicPartition, upstream: int, records: int, now: float) -> None:
+        """Append records to the topic of their copies, to which others may write as well."""
+        remote, topic = self.remote(at), self.copy_of(at.topic)
+        runs = self.copied.setdefault(at, [])
+        last = runs[-1] if runs else None
+        if last is not None and last.topic == topic and _follows(last, upstream, remote.end):
+            runs[-1] = Copied(last.upstream, topic, last.downstream, last.records + records)
+        else:
+            runs.append(Copied(upstream, topic, remote.end, records))
+        remote.append(records, now)
+        self.written[at] = remote.end
 
     def _sync(self, at: TopicPartition, upstream: int, downstream: int, now: float) -> None:
         self.synced[at] = upstream
@@ -185,6 +280,11 @@ class Mirror(Connector):
             }
             for number in range(len(self.tasks))
         ]
+
+
+def _follows(last: Copied, upstream: int, downstream: int) -> bool:
+    ends = last.upstream + last.records, last.downstream + last.records
+    return ends == (upstream, downstream)
 
 
 @dataclass

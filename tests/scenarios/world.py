@@ -15,7 +15,7 @@ from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, Sink, Site, Source
 from tests.scenarios.hostile import HostileVerbs
-from tests.scenarios.mirrors import Checkpoints, Mirror
+from tests.scenarios.mirrors import Checkpoints, Mirror, routes_of
 from tests.scenarios.script import (
     BEGINNING,
     ScriptError,
@@ -106,7 +106,7 @@ class World(HostileVerbs):
         raise ScriptError(f"connectors.{name}: say what it copies, checkpoints, reads or writes")
 
     def _mirror(self, site: Site, name: str, told: Any) -> Mirror:
-        given = only(f"connectors.{name}", told, "copies", "speed", "as", "refreshes")
+        given = only(f"connectors.{name}", told, "copies", "speed", "as", "refreshes", "routes")
         source, _, target = given.get("as", "west->east").partition("->")
         made = Mirror(
             name,
@@ -117,6 +117,7 @@ class World(HostileVerbs):
             target=target,
             speed=rate(given.get("speed", "1000/s")),
             refreshes=given.get("refreshes", True),
+            routes=routes_of(f"connectors.{name}.routes", given.get("routes", [])),
         )
         self.kafkas["west"].internal.setdefault(made.syncs, Internal(made.syncs))
         return made
@@ -324,6 +325,15 @@ class World(HostileVerbs):
     def do_policy(self, told: Any) -> None:
         """cleanup.policy of one of Connect's own topics."""
         self.policies |= told
+
+    def do_reroute(self, told: Any) -> None:
+        """A person changes the transforms of mirrors, which restarts them."""
+        given = only("reroute", told, "connector", "routes")
+        for at in self._named(given["connector"]):
+            assert isinstance(at, Mirror)
+            at.flush(self.now)
+            at.routes = routes_of("reroute.routes", given["routes"])
+            at.restart(self.now)
 
     def do_use_own_topic(self, told: Any) -> None:
         """Its configuration names an offsets topic of its own; it is restarted, and finds in there

@@ -44,6 +44,7 @@ PARTITIONS: Final[tuple[dict[str, Any], ...]] = (
     {"schema": "s", "table": "t", "database": "d"},
     {"shard": 7, "stream": "clicks"},
 )
+OWN_ROUTER: Final = "org.example.TenantRouter"  # what it does is in no code that is ours
 _SHAPES: Final = ("no_status", "no_info", "null", "list", "state", "tasks", "id", "text")
 KAFKA_ERRORS: Final = sorted(
     name
@@ -87,6 +88,7 @@ def random_world(seed: int) -> World:
         "tick": TICK,
         "clusters": {"lab": {}, **({ALONE: {"rest_only": True}} if alone else {})},
         "topics": topics,
+        "groups": {"billing": {"reads": ["orders", "rare"], "speed": f"{rng.randint(1, 60)}/s"}},
         "connectors": connectors,
         "happens": events,
     }
@@ -120,6 +122,10 @@ def _topics(rng: random.Random) -> World:
 def _connectors(rng: random.Random, *, alone: bool) -> World:
     mirror = f"{ALONE}/mirror" if alone and rng.random() < 0.4 else "mirror"
     found: World = {mirror: {"copies": ["orders", "rare", "nothing", "later"], "tasks": 2}}
+    if rng.random() < 0.6:
+        found[mirror]["routes"] = _routes(rng)
+    if rng.random() < 0.8:
+        found[f"{mirror}-checkpoint"] = {"checkpoints": "mirror", "groups": ["billing"]}
     for name in rng.sample(NAMES, rng.randint(1, 4)):
         found[name] = _source(rng)
     if alone:
@@ -128,6 +134,39 @@ def _connectors(rng: random.Random, *, alone: bool) -> World:
         name = f"{ALONE}/lake" if alone and rng.random() < 0.5 else "lake"
         found[name] = {"writes": ["shop"], "commits": rng.random() < 0.8}
     return found
+
+
+def _routes(rng: random.Random) -> list[World]:
+    """One or two transforms that rename copies, or leave them; two topics may become one."""
+    return [rng.choice(_ROUTERS)(rng) for _ in range(rng.choice((1, 1, 2)))]
+
+
+def _renames(rng: random.Random) -> World:
+    regex, replacement = rng.choice(
+        (
+            (r"west\.(.*)", "$1"),
+            (r"west\.(.*)", "copy-$1"),
+            (r"(.*)", "eu.$1"),
+            (r"(west)\.(o.*|r.*)", "$2.$1"),
+            (r"south\.(.*)", "copy-$1"),
+            (r"west\.(orders|rare)", "all"),
+        )
+    )
+    return {"regex": regex, "replacement": replacement}
+
+
+def _renames_some(rng: random.Random) -> World:
+    only = rng.choice((r"west\.orders", r".*rare", r"(?=west).*"))
+    return {**_renames(rng), "only": only, "negated": rng.random() < 0.5}
+
+
+def _renames_in_its_own_way(rng: random.Random) -> World:
+    regex = rng.choice((".*", r"west\.orders", r"copy-.*"))
+    own = {"regex": regex, "class": OWN_ROUTER}
+    return {**own, "only": r"west\.orders"} if rng.random() < 0.3 else own
+
+
+_ROUTERS: Final = (_renames, _renames, _renames_some, _renames_in_its_own_way)
 
 
 def _source(rng: random.Random) -> World:
@@ -236,6 +275,15 @@ def _grows(
     yield {"at": span.later(10), "add_partitions": {"west/orders": more}}
     if keeps:
         yield {"at": span.until, "refresh": mirrors}
+
+
+def _rerouted(
+    rng: random.Random, _: World, __: World, mirrors: list[str], span: _Span
+) -> Iterator[dict[str, Any]]:
+    """Copies go to other topics from now on, which begin at their own offsets."""
+    yield {"at": span.at, "reroute": {"connector": mirrors, "routes": _routes(rng)}}
+    if rng.random() < 0.4:
+        yield {"at": span.until, "reroute": {"connector": mirrors, "routes": []}}
 
 
 def _new_topic(
@@ -364,6 +412,8 @@ _KINDS: Final[tuple[Kind, ...]] = (
     _skews,
     _stranger,
     _grows,
+    _rerouted,
+    _rerouted,
     _new_topic,
     _assignment_fails,
     _sick_partition,

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from exporter.notify import ledger
-from exporter.state import site
+from exporter.state import remote, site
 from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.script import BEGINNING
 from tests.worlds.campaign import faults_of, smallest
-from tests.worlds.generator import random_world
+from tests.worlds.generator import OWN_ROUTER, random_world
 
 SEED = 36
 WORLDS = 70
@@ -32,6 +32,15 @@ SMALL: dict[str, Any] = {
         "files": {"reads": {"filename": "/data/in.txt"}, "every": "3s"},
     },
     "happens": [],
+}
+RENAMED = [{"regex": r"west\.(.*)", "replacement": "copy-$1"}]
+ROUTED: dict[str, Any] = {
+    **SMALL,
+    "groups": {"billing": {"reads": "orders", "speed": "12/s"}},
+    "connectors": {
+        "mirror": {"copies": ["orders"], "routes": RENAMED},
+        "mirror-checkpoint": {"checkpoints": "mirror", "groups": ["billing"]},
+    },
 }
 FAILS = {
     "sicken": {
@@ -96,6 +105,26 @@ def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
 
     shown(monkeypatch, halved)
     assert "lag" in faults_of({**SMALL, "happens": [{"at": "5m", "hang": ["mirror"]}]})
+
+
+def test_topics_that_copies_do_not_go_to_are_found(monkeypatch):
+    monkeypatch.setattr(remote, "through", lambda _, name: name)
+    assert "copy" in faults_of(ROUTED)
+    own = {**RENAMED[0], "class": OWN_ROUTER}
+    mirror = {**ROUTED["connectors"]["mirror"], "routes": [own]}
+    assert "copy" in faults_of({**ROUTED, "connectors": {**ROUTED["connectors"], "mirror": mirror}})
+
+
+def test_a_place_before_the_record_that_a_group_reads_next_is_found(monkeypatch):
+    def halved(snapshot: Snapshot) -> Snapshot:
+        groups = tuple(
+            view if view.best is None else replace(view, best=view.best // 2)
+            for view in snapshot.groups
+        )
+        return replace(snapshot, groups=groups)
+
+    shown(monkeypatch, halved)
+    assert "landing" in faults_of(ROUTED)
 
 
 def test_a_position_of_before_is_found(monkeypatch):

@@ -15,8 +15,10 @@ from typing import Final, NamedTuple
 
 from exporter.judge.register import LAST_SEEN
 from exporter.model.findings import Finding, FindingName, Scope, Verdict
+from exporter.model.topology import TopicPartition
 from exporter.notify.ledger import Message, Status
-from exporter.state.snapshot import Snapshot
+from exporter.state.remote import remote_topic
+from exporter.state.snapshot import GroupView, Snapshot
 from tests.scenarios.brokers import Log, partitions_of
 from tests.scenarios.connect import Connector, Sink, Source
 from tests.scenarios.mirrors import Mirror
@@ -28,6 +30,7 @@ REST_WINDOW_S: Final = (
 )
 FALSE_END_S: Final = 150.0
 LINGERS_S: Final = 400.0  # a finding of failures is over once a task has run for three intervals
+ROUTED_S: Final = 300.0  # how long a topic may pass for the one that copies go to
 BELIEVED_S: Final = 1200.0  # how long syncs of a stranger may pass for ours
 CALM_S: Final = 1800.0  # how long a connector stands still before `ok` and `idle` are false
 _STALLS: Final = frozenset(
@@ -47,6 +50,7 @@ _LISTED: Final = frozenset({"empty", "omits", "other_cluster", "odd_entry"})
 
 Name = tuple[str, str]  # Connect cluster, connector
 Place = tuple[str, str, str, int]  # and topic, partition
+Copy = tuple[str, str, str]  # and topic
 
 
 class Wrong(NamedTuple):
@@ -67,7 +71,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The truth at one moment."""
+    """The truth at one moment.
+
+    copies    the topic that copies of an upstream topic go to, where there are any
+    landings  where a group of the upstream cluster could go on in those, from the first to the last
+              offset that tells the same record
+    """
 
     at: float
     states: dict[Name, str]
@@ -75,6 +84,8 @@ class Moment:
     offsets: dict[Name, frozenset[str]]
     mirrored: dict[Place, Span]
     sunk: dict[Place, Span]
+    copies: dict[Copy, str]
+    landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]]
     faults: dict[str, str]
     strangers: bool
 
@@ -99,7 +110,7 @@ class Truth:
         now = self.world.now
         before = self.moments[-1] if self.moments else None
         self.moments.append(self._moment(now))
-        while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S, LINGERS_S):
+        while self.moments[0].at < now - max(WINDOW_S, FALSE_END_S, LINGERS_S, ROUTED_S):
             self.moments.popleft()
         latest = self.moments[-1]
         if before is not None:
@@ -119,6 +130,8 @@ class Truth:
         offsets: dict[Name, frozenset[str]] = {}
         mirrored: dict[Place, Span] = {}
         sunk: dict[Place, Span] = {}
+        copies: dict[Copy, str] = {}
+        landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]] = {}
         for site in world.sites.values():
             for connector in site.connectors.values():
                 name = (site.name, connector.name)
@@ -128,6 +141,9 @@ class Truth:
                     offsets[name] = frozenset(self._offsets(connector))
                 elif isinstance(connector, Mirror):
                     mirrored |= _mirrored(name, connector)
+                    landings.update(_landings(name, connector))
+                    topics = {place.topic for place in connector.copied}
+                    copies |= {(*name, topic): connector.copy_of(topic) for topic in topics}
                 elif isinstance(connector, Sink):
                     sunk |= _sunk(name, connector)
         return Moment(
@@ -137,6 +153,8 @@ class Truth:
             offsets=offsets,
             mirrored=mirrored,
             sunk=sunk,
+            copies=copies,
+            landings=landings,
             faults={site.name: site.proxy.fault for site in world.sites.values()},
             strangers=any(site.connectors for site in world.strangers.values()),
         )
@@ -162,6 +180,9 @@ class Truth:
         yield from self._wrong_positions(snapshot, recent, polled)
         yield from self._wrong_mirrors(snapshot, recent, polled)
         yield from self._wrong_sinks(snapshot, recent, polled)
+        if snapshot.at - self.blind_at > WINDOW_S:  # configurations may have changed meanwhile
+            yield from self._wrong_copies(snapshot, recent)
+            yield from self._wrong_landings(snapshot, recent)
         yield from self._wrong_verdicts(snapshot, recent)
         yield from self._wrong_findings(snapshot)
 
@@ -239,6 +260,64 @@ class Truth:
             most = max(at.end for at in spans) - min(committed)
             if view.lag is not None and not least <= view.lag <= most:
                 yield Wrong("sink lag", f"{place} lag {view.lag}, not within {least}..{most}")
+
+    def _wrong_copies(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        """Topics that copies do not go to, for whatever is named by them: audit, samples, groups;
+        and topics whose copies share one with others, taken for alone.
+        """
+        there = frozenset(self.world.kafkas["east"].data)
+        asked = {
+            (groups.flow, at.topic, at.remote)
+            for groups in snapshot.groups_to_ask
+            for at in groups.partitions
+        }
+        for flow in snapshot.topology.flows:
+            name = (flow.connect_cluster, flow.connector)
+            names = {place[2] for place in recent[-1].copies if place[:2] == name}
+            if _changing(flow.connect_cluster, recent):
+                continue
+            said = {(topic, remote_topic(flow, topic, there)) for topic in names}
+            said |= {(topic, remote) for key, topic, remote in asked if key == flow.key}
+            for topic, remote in said:
+                known = {at.copies[*name, topic] for at in recent if (*name, topic) in at.copies}
+                if remote is not None and remote not in known:
+                    yield Wrong("copy", f"{name} copies {topic} to {remote}, was {sorted(known)}")
+            for topic in {topic for key, topic, _ in asked if key == flow.key}:
+                if all(self._shares(moment, name, topic) for moment in recent):
+                    yield Wrong("merged", f"{name} {topic} is asked for as if alone in its copy")
+
+    @staticmethod
+    def _shares(moment: Moment, name: Name, topic: str) -> bool:
+        copies = {place[2]: copy for place, copy in moment.copies.items() if place[:2] == name}
+        return [*copies.values()].count(copies.get(topic, "")) > 1
+
+    def _wrong_landings(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+        """Places where a group could go on, which tell another record or another topic."""
+        since = self._since(snapshot.at - ROUTED_S)
+        for view in snapshot.groups:
+            name = self._mirror_of(view)
+            place = TopicPartition(view.topic, view.partition)
+            if view.best is None or name is None or any(at.strangers for at in self.moments):
+                continue
+            spans = [
+                at.landings[name, view.group, place]
+                for at in since
+                if (name, view.group, place) in at.landings
+            ]
+            if not spans or len(spans) < len(since):
+                continue
+            least, most = min(at[0] for at in spans), max(at[1] for at in spans)
+            if not least <= view.best <= most:
+                text = f"{view.group} {place} at {view.upstream} could go on at {view.best}"
+                yield Wrong("landing", f"{name}: {text}, not within {least}..{most}")
+
+    def _mirror_of(self, view: GroupView) -> Name | None:
+        names = {
+            (view.connect_cluster, connector.name)
+            for connector in self.world.sites[view.connect_cluster].connectors.values()
+            if isinstance(connector, Mirror)
+        }
+        return names.pop() if len(names) == 1 else None
 
     def _wrong_verdicts(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         """Calm of a mirror that has stood before its work for long."""
@@ -402,6 +481,27 @@ def _mirrored(name: Name, mirror: Mirror) -> dict[Place, Span]:
         read = done if mirror.state == "RUNNING" else committed
         found[*name, at.topic, at.partition] = Span(log.start, log.end, read, committed)
     return found
+
+
+def _landings(
+    name: Name, mirror: Mirror
+) -> Iterator[tuple[tuple[Name, str, TopicPartition], tuple[int, int]]]:
+    """Where the records that groups read next were copied to, in the topic of now: each time that
+    they were, or that later ones were. What was not copied follows the end of that topic.
+    """
+    for group, offsets in mirror.upstream.groups.items():
+        for place, offset in offsets.items():
+            if place.topic not in mirror.topics:
+                continue
+            topic, end = mirror.copy_of(place.topic), mirror.remote(place).end
+            runs = [run for run in mirror.copied.get(place, []) if run.topic == topic]
+            found = [
+                run.downstream + max(0, offset - run.upstream)
+                for run in runs
+                if offset <= run.upstream + run.records
+            ]
+            found = found or [end]
+            yield (name, group, place), (min(found), max(found))
 
 
 def _sunk(name: Name, sink: Sink) -> dict[Place, Span]:
