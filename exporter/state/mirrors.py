@@ -67,6 +67,12 @@ class SyncBook:
             known.read(sync.upstream_offset, sync.downstream_offset, live=not whole)
         self.version += whole or bool(records)
 
+    def forget_copies(self, topics: Collection[str]) -> None:
+        """Forget what is downstream of these upstream topics: their copies go elsewhere now."""
+        for where in self.read:
+            if where.topic in topics:
+                self.read[where] = PartitionSyncs()
+
     def read_at(self, where: TopicPartition) -> float | None:
         """When the newest sync was read live; None if it was there before."""
         run = self.runs.get(where)

@@ -155,6 +155,14 @@ def merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
     return frozenset(name for names in copies.values() if len(names) > 1 for name in names)
 
 
+def rerouted_topics(before: MirrorFlow, now: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+    """Return those of these upstream topics whose copies may go elsewhere than they did under the
+    settings of before.
+    """
+    copies = ((topic, remote_topic(before, topic), remote_topic(now, topic)) for topic in topics)
+    return frozenset(topic for topic, old, new in copies if new is None or old != new)
+
+
 def routers_named(flow: MirrorFlow) -> str:
     """Return the routers of a flow for people: their classes, each once."""
     return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))

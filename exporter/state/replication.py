@@ -30,6 +30,7 @@ from exporter.state.mirrors import (
     positions,
     sync_views,
 )
+from exporter.state.remote import rerouted_topics
 from exporter.state.site import Site
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.sync_lead import SyncLeads
@@ -68,6 +69,7 @@ class Replication:
 
     def follow(self, flows: tuple[MirrorFlow, ...]) -> None:
         """These are the flows now. What a connector was assigned is forgotten with it."""
+        self._forget_copies(self.flows, flows)
         self.flows = flows
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
         listed = self._listed()
@@ -93,6 +95,18 @@ class Replication:
         if flow in self._leads:
             self._leads[flow].forget()
         self._positions_made.pop(flow, None)
+
+    def _forget_copies(self, before: tuple[MirrorFlow, ...], flows: tuple[MirrorFlow, ...]) -> None:
+        """Forget the downstream side of syncs that were read before copies went to another topic,
+        and of those that came until the new configuration was read: they may name either.
+        """
+        known = {(flow.key, flow.connector): flow for flow in before}
+        for flow in flows:
+            last = known.get((flow.key, flow.connector))
+            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+            if last is not None and syncs is not None and _naming(last) != _naming(flow):
+                topics = {where.topic for where in syncs.read}
+                syncs.forget_copies(rerouted_topics(last, flow, topics))
 
     def apply(self, read: TailRead, now: float) -> None:
         """Take in the syncs of a tail, if it has any."""
@@ -435,3 +449,8 @@ def _at(
             place = place_of(part, where)
             if place is not None:
                 yield part[place]
+
+
+def _naming(flow: MirrorFlow) -> tuple[object, ...]:
+    """What the names of its copies follow from."""
+    return flow.policy, flow.separator, flow.routers, flow.copies

@@ -127,6 +127,15 @@ def test_a_place_before_the_record_that_a_group_reads_next_is_found(monkeypatch)
     assert "landing" in faults_of(ROUTED)
 
 
+def test_syncs_of_the_topic_before_say_nothing_of_the_one_that_copies_go_to_now():
+    """A group that lags by minutes stands at a record that was copied to the topic before alone."""
+    rerouted = [
+        {"at": at, "reroute": {"connector": "mirror", "routes": routes}}
+        for at, routes in (("12m", []), ("15m", RENAMED))
+    ]
+    assert faults_of({**ROUTED, "lasts": "25m", "happens": rerouted}) == {}
+
+
 def test_a_position_of_before_is_found(monkeypatch):
     first: dict[str, Any] = {}
 
