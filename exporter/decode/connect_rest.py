@@ -6,7 +6,7 @@ the settings that connector_config.py names leave this module, and of a trace wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ from exporter.model.topology import TopicPartition
 # too: a trace of a hundred lines has some dozen commas.
 ENTRY_VALUES_MAX: Final = 100_000
 CONNECTORS_MAX: Final = 100_000  # of one Connect cluster
+_ENDED: Final = frozenset({"failed", "unassigned"})  # of a task that no worker runs
+
+TaskNumbers = Collection[int | None] | None  # of those that are configured; None: not known
 
 
 class _Offsets(msgspec.Struct):
@@ -147,45 +150,78 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
     return frozenset(found)
 
 
-def decode_standing(body: bytes) -> Standing | Undecodable:
-    """The answer to `GET /connectors/{c}/status`."""
+def decode_standing(body: bytes, configured: TaskNumbers = None) -> Standing | Undecodable:
+    """The answer to `GET /connectors/{c}/status`. `configured` are the tasks by `GET …/tasks`,
+    which was asked first. A task that is not among them counts while it may still be at work, as
+    after a stop. If it failed or is unassigned, its status is left over from a configuration with
+    more tasks.
+    """
     parsed = _parse(body)
-    connector = parsed.get("connector") if isinstance(parsed, dict) else None
-    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
-    if not isinstance(connector, dict) or not isinstance(tasks, list):
+    state, tasks = _status_parts(parsed)
+    found = None if tasks is None else _tasks_of(tasks, configured)
+    if found is None:
         return Undecodable("status_shape")
-    if not all(isinstance(task, dict) and "state" in task for task in tasks):
-        return Undecodable("status_shape")
+    known, unconfigured = found
+    working = (task for task in unconfigured if task.state not in _ENDED)
     return Standing(
-        state=str(connector.get("state", "")).lower(),
-        tasks=tuple(str(task["state"]).lower() for task in tasks),
+        state=state,
+        tasks=tuple(task.state for task in (*known, *working)),
         kind=str(parsed.get("type", "unknown")),
     )
 
 
-def decode_traces(body: bytes) -> dict[int | None, str] | Undecodable:
+def decode_traces(
+    body: bytes, configured: TaskNumbers = None
+) -> dict[int | None, str] | Undecodable:
     """The answer to `GET /connectors/{c}/status`: the stack traces of what has failed, by task;
     None is the connector itself. They quote records and settings: to be classified, and not kept.
+
+    `configured` as for `decode_standing`: traces of other tasks are left over and left out.
     """
     parsed = _parse(body)
-    connector = parsed.get("connector") if isinstance(parsed, dict) else None
-    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
-    if not isinstance(connector, dict) or not isinstance(tasks, list):
+    _, tasks = _status_parts(parsed)
+    if tasks is None:
         return Undecodable("status_shape")
+    wanted = None if configured is None or None in configured else frozenset(configured)
     found: dict[int | None, str] = {}
-    for number, at in [(None, connector), *((at.get("id"), at) for at in tasks if _is_map(at))]:
-        trace = at.get("trace")
-        if str(at.get("state", "")).upper() == "FAILED" and isinstance(trace, str):
-            if number is not None and not isinstance(number, int):
-                return Undecodable("status_shape")
-            found[number] = trace[:TRACE_CHARS_MAX]
+    trace = _trace_of(parsed["connector"])
+    if trace is not None:
+        found[None] = trace
+    for task in tasks:
+        number, trace = _map(task).get("id"), _trace_of(_map(task))
+        if trace is None:
+            continue
+        if not isinstance(number, int):
+            return Undecodable("status_shape")  # what it died of may rule out a remedy
+        if wanted is None or number in wanted:
+            found[number] = trace
     return found
 
 
-def decode_task_count(body: bytes) -> int | Undecodable:
-    """The answer to `GET /connectors/{c}/tasks`: how many tasks are configured."""
+def _trace_of(part: Mapping[str, Any]) -> str | None:
+    trace, state = part.get("trace"), str(part.get("state", ""))
+    return trace[:TRACE_CHARS_MAX] if state.upper() == "FAILED" and isinstance(trace, str) else None
+
+
+def _status_parts(parsed: object) -> tuple[str, list[Any] | None]:
+    """The state of the connector in a status, in lower case, and its tasks; None for another
+    shape.
+    """
+    connector = parsed.get("connector") if isinstance(parsed, dict) else None
+    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
+    if not isinstance(connector, dict) or not isinstance(tasks, list):
+        return "", None
+    return str(connector.get("state", "")).lower(), tasks
+
+
+def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
+    """The answer to `GET /connectors/{c}/tasks`: the number of each task that is configured; None
+    for one that cannot be read.
+    """
     parsed = _parse(body)
-    return len(parsed) if isinstance(parsed, list) else Undecodable("tasks_shape")
+    if not isinstance(parsed, list):
+        return Undecodable("tasks_shape")
+    return tuple(_numbers([_map_in(task, "id") for task in parsed]))
 
 
 def decode_plugins(body: bytes) -> dict[str, str] | Undecodable:
@@ -210,10 +246,6 @@ def config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
         key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
         for key, value in config.items()
     }
-
-
-def _is_map(at: object) -> bool:
-    return isinstance(at, dict)
 
 
 def _parse(body: bytes) -> Any:
@@ -262,32 +294,43 @@ def _connector(name: str, entry: object) -> Connector:
 
 
 def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
-    """The states of a connector and its tasks. Connect lists the statuses that it has: a task that
-    is configured and has none, or one that cannot be read, is there without a state, and a status
-    of a task that is not configured is left over from an earlier configuration, or from a deleted
-    connector of that name. Where nothing tells which task a status is of, none is known: the rest
-    would look like all of them.
+    """The states of a connector and its tasks. A status of a task that is not configured is left
+    over from an earlier configuration, or from a deleted connector of that name. Where nothing
+    tells which task a status is of, none is known: the rest would look like all of them.
     """
     state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
+    numbers = _numbers(configured) if isinstance(configured, list) else None
+    found = _tasks_of(tasks, numbers)
+    return (UNKNOWN_STATE, ()) if found is None else (state.lower(), found[0])
+
+
+def _tasks_of(
+    tasks: list[Any], configured: TaskNumbers
+) -> tuple[tuple[Task, ...], tuple[Task, ...]] | None:
+    """The tasks of a status, and those among them that are not configured. Connect lists the
+    statuses that it has: a task that is configured and has none, or one that cannot be read, is
+    there without a state. None where more statuses cannot be read than that.
+    """
     found = [_task(task) for task in tasks]
     told = tuple(task for task in found if task is not None)
-    numbers = _numbers(configured)
+    numbers = frozenset(configured or ())
     known = {task.number for task in told}
-    missing = sorted(at for at in numbers if at is not None and at not in known)
+    missing = sorted(number for number in numbers if number is not None and number not in known)
     if len(found) - len(told) > len(missing):
-        return UNKNOWN_STATE, ()
-    if isinstance(configured, list) and None not in numbers:
+        return None
+    others: tuple[Task, ...] = ()
+    if configured is not None and None not in numbers:
+        others = tuple(task for task in told if task.number not in numbers)
         told = tuple(task for task in told if task.number in numbers)
-    return state.lower(), told + tuple(Task(number, UNKNOWN_STATE) for number in missing)
+    return told + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
 
 
-def _numbers(configured: object) -> set[int | None]:
+def _numbers(configured: list[Any]) -> list[int | None]:
     """The numbers of the tasks that an entry's `info` lists; None is one that cannot be read."""
-    tasks = configured if isinstance(configured, list) else []
-    numbers = (at.get("task") if isinstance(at, dict) else None for at in tasks)
-    return {number if isinstance(number, int) else None for number in numbers}
+    numbers = (_map(task).get("task") for task in configured)
+    return [number if isinstance(number, int) else None for number in numbers]
 
 
 def _task(task: object) -> Task | None:
@@ -304,5 +347,8 @@ def _task(task: object) -> Task | None:
 
 def _map_in(parsed: object, key: str) -> Mapping[str, Any]:
     """The map under this key; an empty one where there is none."""
-    found = parsed.get(key) if isinstance(parsed, dict) else None
-    return found if isinstance(found, dict) else {}
+    return _map(_map(parsed).get(key))
+
+
+def _map(parsed: object) -> Mapping[str, Any]:
+    return parsed if isinstance(parsed, dict) else {}

@@ -31,7 +31,7 @@ _DECODERS: Final = (
     (connect_rest.decode_assignment, frozenset),
     (connect_rest.decode_standing, connect_rest.Standing),
     (connect_rest.decode_traces, dict),
-    (connect_rest.decode_task_count, int),
+    (connect_rest.decode_task_numbers, tuple),
     (connect_rest.decode_plugins, dict),
     (connect_rest.decode_config_texts, dict),
     (decode_root, ConnectRoot),

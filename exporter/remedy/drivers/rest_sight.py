@@ -23,7 +23,7 @@ from exporter.decode.connect_rest import (
     decode_offsets,
     decode_plugins,
     decode_standing,
-    decode_task_count,
+    decode_task_numbers,
     decode_traces,
 )
 from exporter.decode.connect_root import ConnectRoot, decode_root
@@ -79,21 +79,26 @@ class Sight:
 
     def seen(self, connector: str) -> Seen | None:
         """None if nobody has said anything of it yet. Raises NotFound if there is none."""
-        configured = self._decoded(
-            f"tasks of {connector}", decode_task_count(self._quick.tasks(connector))
-        )
+        configured = self._configured(connector)
         try:
             body = self._quick.status(connector)
         except NotFound:
             return None
-        return Seen(self._decoded(f"status of {connector}", decode_standing(body)), configured)
+        found = decode_standing(body, configured)
+        return Seen(self._decoded(f"status of {connector}", found), len(configured))
 
     def traces(self, connector: str) -> dict[int | None, str]:
         """What has failed, with its stack trace, by task; None is the connector itself. Traces
         quote records: they are looked at, and not kept. Raises NotFound.
         """
+        configured = self._configured(connector)
         body = self._quick.status(connector)
-        return self._decoded(f"status of {connector}", decode_traces(body))
+        return self._decoded(f"status of {connector}", decode_traces(body, configured))
+
+    def _configured(self, connector: str) -> tuple[int | None, ...]:
+        """The numbers of its tasks. Connect's status alone has tasks of earlier configurations."""
+        found = decode_task_numbers(self._quick.tasks(connector))
+        return self._decoded(f"tasks of {connector}", found)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition]:
         """What the tasks of a MirrorSourceConnector copy; nothing where it has none, or they do not

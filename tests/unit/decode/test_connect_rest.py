@@ -15,7 +15,7 @@ from exporter.decode.connect_rest import (
     decode_plugins,
     decode_readable_offsets,
     decode_standing,
-    decode_task_count,
+    decode_task_numbers,
     decode_traces,
 )
 from exporter.decode.failure import TRACE_CHARS_MAX
@@ -743,9 +743,36 @@ def test_an_assignment_that_misses_one_tasks_share_is_undecodable(task, reason):
     assert decode_assignment(b"{}") == Undecodable("tasks_shape")
 
 
-def test_the_number_of_configured_tasks_is_that_of_the_list():
-    assert decode_task_count(b'[{"id":{"connector":"c","task":0},"config":{}}]') == 1
-    assert decode_task_count(b"{}") == Undecodable("tasks_shape")
+def test_configured_tasks_are_those_of_the_list_by_number():
+    assert decode_task_numbers(b'[{"id":{"connector":"c","task":3},"config":{}}]') == (3,)
+    assert decode_task_numbers(b'[{"id":{"task":0}},7,{"id":0},{}]') == (0, None, None, None)
+    assert decode_task_numbers(b"{}") == Undecodable("tasks_shape")
+
+
+def status_of(*states: str) -> bytes:
+    tasks = [{"id": at, "state": state, "trace": f"t{at}"} for at, state in enumerate(states)]
+    return json.dumps({"connector": {"state": "RUNNING"}, "tasks": tasks, "type": "sink"}).encode()
+
+
+def test_a_status_that_a_task_of_an_earlier_configuration_left_is_none_of_its_tasks():
+    body = status_of("RUNNING", "FAILED", "UNASSIGNED")
+    assert decode_standing(body, (0,)) == Standing("running", ("running",), "sink")
+    assert decode_traces(body, (0,)) == {}
+    assert decode_traces(body, (0, 1)) == decode_traces(body) == {1: "t1"}
+    # Nothing tells which are configured.
+    assert decode_standing(body, (None,)) == decode_standing(body)
+    assert decode_traces(body, (None,)) == {1: "t1"}
+
+
+def test_a_task_that_is_not_configured_any_more_and_still_runs_is_not_left_out():
+    body = status_of("RUNNING", "PAUSED", "FAILED")
+    assert decode_standing(body, ()) == Standing("running", ("running", "paused"), "sink")
+
+
+def test_a_configured_task_without_a_status_is_in_an_unknown_state():
+    body = b'{"connector":{"state":"RUNNING"},"tasks":[{"id":0,"state":"RUNNING"},{}]}'
+    assert decode_standing(body, (0, 1)) == Standing("running", ("running", "unknown"), "unknown")
+    assert decode_standing(body, (0,)) == Undecodable("status_shape")
 
 
 def test_plugins_are_told_by_class_and_kind():

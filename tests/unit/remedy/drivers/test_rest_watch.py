@@ -9,11 +9,13 @@ import pytest
 
 from exporter.config import Connect
 from exporter.remedy.drivers.rest import IDLE_S, RESTART_S, RestDriver
+from exporter.remedy.drivers.rest_sight import Sight
 from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import Watch
+from exporter.remedy.model.plan import AnyStep, State, ToState, Watch
 from tests.fakes.clock import VirtualClock
 
 QUIET_S = 5.0
+CONNECT = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
 
 
 class Worker:
@@ -35,20 +37,23 @@ class Worker:
                 "type": "sink",
                 "connector": {"state": connector, "worker_id": "w:1"},
                 "tasks": [
-                    {"id": number, "state": state, "worker_id": "w:1"}
+                    {"id": number, "state": state, "worker_id": "w:1", "trace": f"of {number}"}
                     for number, state in enumerate(tasks)
                 ],
             },
         )
 
+    def driver(self) -> RestDriver:
+        self.began = int(self.clock.now())
+        return RestDriver(CONNECT, "c", None, clock=self.clock, transport=httpx.MockTransport(self))
+
+    def look(self, step: AnyStep) -> Look:
+        with closing(self.driver()) as driver:
+            return driver.look(step, None)
+
     def watched(self, most_s: int = 60) -> tuple[Look, int]:
         """The first look that is not NOT_YET, and after how many seconds it came."""
-        connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
-        transport = httpx.MockTransport(self)
-        with closing(
-            RestDriver(connect, "c", None, clock=self.clock, transport=transport)
-        ) as driver:
-            self.began = int(self.clock.now())
+        with closing(self.driver()) as driver:
             for seconds in range(most_s):
                 look = driver.look(Watch(QUIET_S), None)
                 if look.standing is not Standing.NOT_YET:
@@ -77,6 +82,24 @@ class Worker:
 def test_it_has_helped_once_all_tasks_ran_for_so_long(states, standing, seconds):
     look, took = Worker(*states).watched()
     assert (look.standing, took) == (standing, seconds)
+
+
+@pytest.mark.parametrize("left", ["FAILED", "UNASSIGNED"])
+def test_what_a_task_of_an_earlier_configuration_left_is_no_failure(left):
+    look, took = Worker(f"RUNNING RUNNING {left}").watched()
+    assert (look.standing, took) == (Standing.DONE, 5)
+
+
+def test_a_trace_that_is_left_of_another_task_is_none_of_its_failures():
+    worker = Worker("RUNNING FAILED FAILED")
+    worker.began = int(worker.clock.now())
+    with closing(Sight(CONNECT, transport=httpx.MockTransport(worker))) as sight:
+        assert sight.traces("c") == {0: "of 0"}
+
+
+def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status():
+    worker = Worker("STOPPED FAILED UNASSIGNED", configured=0)
+    assert worker.look(ToState(State.STOPPED)).standing is Standing.DONE
 
 
 def test_a_connector_without_tasks_runs_once_none_have_come_for_a_while():
