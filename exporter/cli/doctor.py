@@ -35,7 +35,6 @@ from exporter.clients.kafka_facts import ClusterFacts, KafkaFacts, release
 from exporter.clock import SystemClock
 from exporter.config import Config, Connect
 from exporter.daemon.replicas import settings_of
-from exporter.decode.connect_rest import decode_offsets
 from exporter.decode.connect_root import ConnectRoot, decode_root
 from exporter.errors import ClientError, Malformed, NotFound, SettingsRefused
 from exporter.ingest import rest
@@ -369,11 +368,9 @@ def _attempt(about: str, ask: Ask) -> list[Line]:
 
 def _offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
     try:
-        if isinstance(decode_offsets(reader.offsets(connector)), Undecodable):
-            return Malformed(reader.name, "GET offsets: not what Connect promises")
+        return rest.readable_offsets(reader.name, connector, reader.offsets(connector))[1]
     except ClientError as exc:
         return exc
-    return None
 
 
 def _time_of(connect: Connect, url: str) -> float | None:

@@ -425,11 +425,15 @@ def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     )
 
 
-def rest_offsets(connect: config.Connect, connector: str) -> tuple[tuple[str, str | None], ...]:
-    """What Connect would hand to a task now: (source partition, offset or None), both as JSON."""
+def rest_offsets(
+    connect: config.Connect, connector: str
+) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
+    """What Connect would hand to a task now: (source partition, offset or None), both as JSON; and
+    what is to be said of entries of another shape.
+    """
     reader = reader_of(connect, OFFSETS_TIMEOUT_S)
     try:
-        return rest.offsets(reader, connector)
+        return rest.readable_offsets(connect.name, connector, reader.offsets(connector))
     finally:
         reader.close()
 

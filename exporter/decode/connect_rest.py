@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,9 +25,38 @@ from exporter.model.topology import TopicPartition
 # too: a trace of a hundred lines has some dozen commas.
 ENTRY_VALUES_MAX: Final = 100_000
 CONNECTORS_MAX: Final = 100_000  # of one Connect cluster
+ODD_MAX: Final = 5  # members of another shape that are named
+ODD_CHARS_MAX: Final = 40  # of each of these
 _ENDED: Final = frozenset({"failed", "unassigned"})  # of a task that no worker runs
 
 TaskNumbers = Collection[int | None] | None  # of those that are configured; None: not known
+
+
+class OddMembers(NamedTuple):
+    """The members of a list that are of another shape than the others: how many there are, and the
+    first few as JSON, shortened.
+    """
+
+    count: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = self.count - len(self.examples)
+        return f"{', '.join(self.examples)}{f' and {more} more' if more else ''}"
+
+
+class Names(NamedTuple):
+    """Connectors by name, and members of their list that are no name."""
+
+    names: frozenset[str]
+    odd: OddMembers
+
+
+class Plugins(NamedTuple):
+    """Classes of connectors, source or sink each, and members of their list without a class."""
+
+    kinds: dict[str, str]
+    odd: OddMembers
 
 
 class _Offsets(msgspec.Struct):
@@ -73,14 +103,18 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
     return found
 
 
-def decode_names(body: bytes) -> frozenset[str] | Undecodable:
-    """The answer to `GET /connectors`: the names alone."""
+def decode_names(body: bytes) -> Names | Undecodable:
+    """The answer to `GET /connectors`: the names alone. Where no member is a text, it is another
+    answer.
+    """
     parsed = _parse(body)
-    if not isinstance(parsed, list) or not all(isinstance(name, str) for name in parsed):
+    if not isinstance(parsed, list):
         return Undecodable("names_shape")
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
-    return frozenset(parsed)
+    found = frozenset(name for name in parsed if isinstance(name, str))
+    odd = [member for member in parsed if not isinstance(member, str)]
+    return Undecodable("names_shape") if odd and not found else Names(found, _odd_of(odd))
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -132,7 +166,11 @@ def consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] 
 
 
 def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
-    """The answer to `GET /connectors/{c}/tasks`: what the tasks of a MirrorSourceConnector copy."""
+    """The answer to `GET /connectors/{c}/tasks`: what the tasks of a MirrorSourceConnector copy.
+
+    One task of another shape makes all of it undecodable: what it copies would look like partitions
+    that no task is to copy.
+    """
     parsed = _parse(body)
     if not isinstance(parsed, list):
         return Undecodable("tasks_shape")
@@ -224,12 +262,26 @@ def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
     return tuple(_numbers([_map_in(task, "id") for task in parsed]))
 
 
-def decode_plugins(body: bytes) -> dict[str, str] | Undecodable:
-    """The answer to `GET /connector-plugins`: class -> source or sink."""
+def decode_plugins(body: bytes) -> Plugins | Undecodable:
+    """The answer to `GET /connector-plugins`. Where no member has a class, it is another answer."""
     parsed = _parse(body)
-    if not isinstance(parsed, list) or not all(isinstance(at, dict) for at in parsed):
+    if not isinstance(parsed, list):
         return Undecodable("plugins_shape")
-    return {str(at.get("class")): str(at.get("type")) for at in parsed}
+    kinds = {
+        name: str(plugin.get("type"))
+        for plugin in map(_map, parsed)
+        if isinstance(name := plugin.get("class"), str)
+    }
+    odd = [member for member in parsed if not isinstance(_map(member).get("class"), str)]
+    return Undecodable("plugins_shape") if odd and not kinds else Plugins(kinds, _odd_of(odd))
+
+
+def _odd_of(members: list[Any]) -> OddMembers:
+    texts = (encode_sorted(member).decode() for member in islice(members, ODD_MAX))
+    shortened = (
+        text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts
+    )
+    return OddMembers(len(members), tuple(shortened))
 
 
 def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:

@@ -17,7 +17,7 @@ from exporter.clients.kafka import KafkaAdmin
 from exporter.clients.wire import forget_locals
 from exporter.clock import Clock
 from exporter.decode.java_pattern import JavaPattern
-from exporter.errors import ClientError, Unreachable
+from exporter.errors import ClientError, Malformed, Unreachable
 from exporter.ingest import rest
 from exporter.model.observations import (
     CONNECT_REST,
@@ -91,6 +91,7 @@ def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
         return (failure(input_id, exc),)
     failed: list[Observation] = []
     names: frozenset[str] | None = None
+    odd_names: dict[str, ClientError] = {}
     kafka_cluster_id: str | None = None
     if poll.wants_witnesses(listed, clock.now()):
         try:
@@ -98,16 +99,19 @@ def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
         except ClientError as exc:
             failed.append(failure(input_id, exc))
         try:
-            names = poll.names()
+            names, odd = poll.names()
+            if odd.count:
+                why = f"GET /connectors (names): members that are no text: {odd.count}"
+                odd_names = {str(odd): Malformed(poll.name, why)}
         except ClientError as exc:
             failed.append(failure(input_id, exc))
         listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
         if error is not None:
             failed.append(failure(input_id, error))
-        failed += partial_failures(input_id, failures)
+        failed += partial_failures(input_id, failures | odd_names)
     return (
         *failed,
-        ConnectorsListed(poll.name, listed, names, kafka_cluster_id),
+        ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
         InputSucceeded(input=input_id, at=clock.now()),
     )
 

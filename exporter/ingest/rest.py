@@ -14,10 +14,10 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from exporter.clients.connect_read import ConnectReader
 from exporter.decode.connect_rest import (
+    Names,
     decode_assignment,
     decode_connectors,
     decode_names,
-    decode_offsets,
     decode_readable_offsets,
 )
 from exporter.decode.connect_root import decode_root
@@ -111,7 +111,7 @@ class ConnectorsPoll:
             self._asked_at = now
         return changed or missing or due
 
-    def names(self) -> frozenset[str]:
+    def names(self) -> Names:
         """Every connector by name, of those without a status too."""
         names = decode_names(self._reader.connector_names())
         return _sound(self.name, "GET /connectors (names)", names)
@@ -211,17 +211,11 @@ class AssignmentsPoll:
             self._answers.pop(gone, None)
 
 
-def offsets(reader: ConnectReader, connector: str) -> tuple[tuple[str, str | None], ...]:
-    """What Connect would hand to a task now: (source partition, offset or None), both as JSON."""
-    body = reader.offsets(connector)
-    return _sound(reader.name, f"GET offsets of {connector}", decode_offsets(body))
-
-
 def readable_offsets(
     connect_cluster: str, connector: str, body: bytes
 ) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
-    """The same, of an answer that has come, as far as its entries can be read; and what is to be
-    said of the others.
+    """What Connect would hand to a task now, of an answer that has come: (source partition, offset
+    or None), both as JSON, as far as its entries can be read; and what is to be said of the others.
     """
     asked = f"GET offsets of {connector}"
     found, unread = _sound(connect_cluster, asked, decode_readable_offsets(body))

@@ -283,12 +283,15 @@ class ConnectorsListed:
                        was not asked for, or not answered
     kafka_cluster_id   of the Kafka cluster that the worker says it uses; None where it was not
                        asked, or does not say
+    names_whole        False where some members of the list of names are none: what that list has
+                       not may be among them
     """
 
     connect_cluster: str
     connectors: tuple[Connector, ...]
     names: frozenset[str] | None = None
     kafka_cluster_id: str | None = None
+    names_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class ConnectorList:
                 known = self._known[name] = _Known(entry, first_at=now)
             known.list(entry, now, CONFIGURATION_INTERVALS * self.interval_s)
         for name in self._known.keys() - listed.keys():
-            unnamed = answer.names is not None and not foreign
+            unnamed = answer.names is not None and answer.names_whole and not foreign
             self._known[name].miss(witnesses.committed_at(name), now, unnamed=unnamed)
         self._meet_strangers(witnesses, now)
         unlisted = tuple(self._unlisted(witnesses, now))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from exporter.config import Connect
-from exporter.errors import ConfigError, Refused
+from exporter.errors import ConfigError, Malformed, Refused
 from exporter.model.connectors import Connector
 from exporter.model.topology import TopicPartition
 from exporter.remedy.drivers.rest_sight import Sight
@@ -67,13 +67,18 @@ class RestPlace:
 
     def kind_of(self, class_name: str) -> str | None:
         """Source or sink: of a class that connectors can be created of, by its full name or as
-        Connect abbreviates it; None if the worker does not have it.
+        Connect abbreviates it; None if the worker does not have it. Raises Malformed where it may
+        be among the members of the worker's answer that have no class.
         """
         simple = class_name.removesuffix("Connector")
-        for name, kind in self._sight.plugins().items():
+        kinds, odd = self._sight.plugins()
+        for name, kind in kinds.items():
             last = name.rpartition(".")[2]
             if class_name == name or simple in {last, last.removesuffix("Connector")}:
                 return kind
+        if odd.count:
+            why = f"no {class_name}, and members without a class: {odd.count} ({odd})"
+            raise Malformed(self.name, f"GET /connector-plugins: {why}")
         return None
 
     def pairs(self, connector: str) -> tuple[Pair, ...]:

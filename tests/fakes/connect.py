@@ -106,6 +106,7 @@ class Connect:
     offsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
     plugins: dict[str, str] = field(default_factory=lambda: dict(PLUGINS))
+    odd_plugins: list[Any] = field(default_factory=list)  # members of their list without a class
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     validate: Callable[[dict[str, Any], Any], str | None] = lambda _partition, _offset: None
@@ -200,7 +201,8 @@ class Connect:
                     for name in self.connectors
                 }
             case ("GET", ["connector-plugins"]):
-                return 200, [{"class": name, "type": kind} for name, kind in self.plugins.items()]
+                listed = [{"class": name, "type": kind} for name, kind in self.plugins.items()]
+                return 200, [*listed, *self.odd_plugins]
             case ("POST", ["connectors"]):
                 return self._create(_json(body))
             case (_, ["connectors", name]):

@@ -32,7 +32,8 @@ _DECODERS: Final = (
     (connect_rest.decode_standing, connect_rest.Standing),
     (connect_rest.decode_traces, dict),
     (connect_rest.decode_task_numbers, tuple),
-    (connect_rest.decode_plugins, dict),
+    (connect_rest.decode_plugins, connect_rest.Plugins),
+    (connect_rest.decode_names, connect_rest.Names),
     (connect_rest.decode_config_texts, dict),
     (decode_root, ConnectRoot),
 )

@@ -209,7 +209,11 @@ def _now(
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             try:
-                return dict(rest_offsets(connect, of.connector))
+                found, odd = rest_offsets(connect, of.connector)
+                if odd is None:
+                    return dict(found)
+                output.client_error(odd, "compared with the newest in the tables in their place")
+                return in_tables | dict(found)
             except ClientError as exc:
                 output.client_error(exc, "compared with the newest in the tables instead")
     return in_tables

@@ -15,6 +15,7 @@ from exporter.clients.connect_read import ConnectReader, reader_of
 from exporter.clients.wire import Transport
 from exporter.config import Connect
 from exporter.decode.connect_rest import (
+    Plugins,
     Standing,
     config_texts,
     decode_assignment,
@@ -112,8 +113,8 @@ class Sight:
         body = self._quick.connector_config(connector)
         return self._decoded(f"configuration of {connector}", decode_config_texts(body))
 
-    def plugins(self) -> dict[str, str]:
-        """Classes of connectors that can be created: source or sink."""
+    def plugins(self) -> Plugins:
+        """Classes of connectors that can be created."""
         return self._decoded("GET /connector-plugins", decode_plugins(self._quick.plugins()))
 
     def close(self) -> None:

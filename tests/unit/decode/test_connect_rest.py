@@ -5,6 +5,9 @@ import json
 import pytest
 
 from exporter.decode.connect_rest import (
+    Names,
+    OddMembers,
+    Plugins,
     Standing,
     config_texts,
     decode_assignment,
@@ -38,6 +41,7 @@ PACKAGE = "org.apache.kafka.connect.mirror."
 MIRROR = f"{PACKAGE}MirrorSourceConnector"
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 AIVEN = "io.aiven.kafka.connect.transforms."
+NONE_ODD = OddMembers(0, ())
 SEPARATES = "replication.policy.internal.topic.separator.enabled"
 COPY = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
 
@@ -198,9 +202,18 @@ def test_an_entry_of_another_shape_takes_no_other_with_it(entry, state, configur
 
 
 def test_names_alone_are_a_list_of_texts():
-    assert decode_names(b'["b","a"]') == {"a", "b"}
-    assert decode_names(b"[]") == frozenset()
+    assert decode_names(b'["b","a"]') == Names(frozenset({"a", "b"}), NONE_ODD)
+    assert decode_names(b"[]") == Names(frozenset(), NONE_ODD)
     assert decode_names(b"{}") == decode_names(b"[7]") == Undecodable("names_shape")
+
+
+def test_a_member_that_is_no_name_is_named_and_counted_beside_the_others():
+    found = decode_names(b'["a",5,"b"]')
+    assert found == Names(frozenset({"a", "b"}), OddMembers(1, ("5",)))
+    many = decode_names(b'["a"%b,{"name":"%b"}]' % (b",null" * 6, b"x" * 100))
+    assert isinstance(many, Names)
+    assert str(many.odd) == "null, null, null, null, null and 2 more"
+    assert str(decode_names(b'["a",["%b"]]' % (b"x" * 100))[1]) == f'["{"x" * 38}…'
 
 
 def test_connectors_come_by_their_names_whatever_the_workers_order():
@@ -776,8 +789,12 @@ def test_a_configured_task_without_a_status_is_in_an_unknown_state():
 
 
 def test_plugins_are_told_by_class_and_kind():
-    assert decode_plugins(b'[{"class":"a.B","type":"sink","version":"1"}]') == {"a.B": "sink"}
-    for broken in (b'["a.B"]', b'[{"class":"a.B"},"a.B"]', b"{}", b"7"):
+    body = b'[{"class":"a.B","type":"sink","version":"1"}]'
+    assert decode_plugins(body) == Plugins({"a.B": "sink"}, NONE_ODD)
+    assert decode_plugins(b"[]") == Plugins({}, NONE_ODD)
+    odd = decode_plugins(b'[{"class":"a.B","type":"sink"},"a.B",{"class":7}]')
+    assert odd == Plugins({"a.B": "sink"}, OddMembers(2, ('"a.B"', '{"class":7}')))
+    for broken in (b'["a.B"]', b'[{"type":"sink"}]', b"{}", b"7"):
         assert decode_plugins(broken) == Undecodable("plugins_shape")
 
 

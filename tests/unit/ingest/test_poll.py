@@ -84,7 +84,7 @@ class Told:
     """What Connect answers to each of its questions, and which were asked."""
 
     listed: dict[str, Any] = field(default_factory=dict)
-    named: tuple[str, ...] = ()
+    named: tuple[Any, ...] = ()
     kafka: str = "ours"
     down: frozenset[str] = frozenset()
     without_info: frozenset[str] = frozenset()
@@ -99,7 +99,7 @@ class Told:
         return self._asked("names", [*self.listed, *self.named])
 
     def connector_infos(self) -> bytes:
-        names = {**self.listed, **dict.fromkeys(self.named)}
+        names = [name for name in (*self.listed, *self.named) if isinstance(name, str)]
         found = {name: self.info() for name in names if name not in self.without_info}
         return self._asked("infos", found)
 
@@ -203,6 +203,15 @@ def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
     assert (whole.reason, whole.partial) == ("denied", False)
     assert (one.reason, one.partial, one.detail[:5]) == ("denied", True, "'bad'")
     assert (listed.names, [at.name for at in listed.connectors]) == (set(names), ["mm2"])
+
+
+def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_with_it():
+    told = Told({"a": entry()}, named=(5, "b"))
+    odd, listed, _ = told.poll(ConnectorsPoll(told))
+    assert (odd.reason, odd.partial) == ("malformed", True)
+    assert odd.detail == "'5': GET /connectors (names): members that are no text: 1"
+    assert (listed.names, listed.names_whole) == ({"a", "b"}, False)
+    assert [at.name for at in listed.connectors] == ["a", "b"]
 
 
 def test_those_without_a_configuration_are_asked_for_in_turns():

@@ -55,6 +55,7 @@ class Answers:
         *connectors: Connector,
         names: tuple[str, ...] = (),
         asked: bool = True,
+        whole: bool = True,
         kafka: str | None = None,
         times: int = 1,
         commits: tuple[str, ...] = (),
@@ -63,7 +64,7 @@ class Answers:
         for _ in range(times):
             self.now += POLL_S
             self.commits |= dict.fromkeys(commits, self.now)
-            told = ConnectorsListed("lab", connectors, named, kafka)
+            told = ConnectorsListed("lab", connectors, named, kafka, names_whole=whole)
             self.shown = self.list.read(told, self, self.now)
 
     @property
@@ -189,6 +190,15 @@ def test_who_is_missing_from_the_names_and_has_no_status_any_more_is_deleted_at_
     answers.answer(B)
     assert answers.states == {"b": "running"}
     assert answers.view.deleted == {"a"}
+
+
+def test_who_may_be_a_name_that_cannot_be_read_is_not_missing_from_the_names():
+    answers = known(A, B)
+    answers.statuses["a"] = DELETED
+    answers.answer(B, whole=False)
+    assert answers.states == {"a": "running", "b": "running"}
+    answers.answer(B)
+    assert answers.states == {"b": "running"}
 
 
 @pytest.mark.parametrize("names", [("a",), None])

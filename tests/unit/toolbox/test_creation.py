@@ -12,6 +12,7 @@ import pytest
 
 from exporter.config import Config, Kafka
 from exporter.config import Connect as ConnectConfig
+from exporter.errors import Malformed
 from exporter.remedy.journal import Journal
 from exporter.remedy.model.plan import Create, State
 from exporter.remedy.model.records import Ending
@@ -170,6 +171,14 @@ def test_a_name_that_is_taken_and_a_class_that_is_not_there_are_said_together(wo
     assert "has a connector of this name" in text
     assert "FileStreamSourceConnector" in text
     assert "hunter2" not in text
+
+
+def test_a_class_that_may_be_a_plugin_that_cannot_be_read_is_not_said_to_be_missing(worker):
+    worker.odd_plugins = ["org.example.Text"]
+    assert prepared(worker).problems == ()
+    worker.plugins = {"org.example.Other": "sink"}
+    with pytest.raises(Malformed, match=r'without a class: 1 .*"org.example.Text"'):
+        prepared(worker)
 
 
 def test_a_cluster_that_cannot_create_stopped_is_told_how_to_by_hand(worker):
