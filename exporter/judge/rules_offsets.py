@@ -17,7 +17,7 @@ from exporter.model.evidence import OFFSET, Evidence, EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import InputId
 from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.clock_skew import SKEW_S_MAX, is_later
+from exporter.state.clock_skew import SKEW_S_MAX
 from exporter.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
 from exporter.state.snapshot import SourcePartitionView, SyncView
 
@@ -67,7 +67,7 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
 
 def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
     """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
-    the word of a task that runs anew, and commits within an interval.
+    the word of a task that runs again, and commits within an interval.
     """
     interval_s = seen.settings.interval_s
     syncs = seen.look.syncs(who[0])
@@ -76,7 +76,7 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, E
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
-        if sync is not None and wanted and _is_old(sync, seen.now - interval_s):
+        if sync is not None and wanted and sync.read_by < seen.now - interval_s:
             yield f"{topic}-{number}", _half(f"{topic}-{number}", None, sync)
     for view in seen.look.mirrors.get(who, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
@@ -89,13 +89,6 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, E
         ):
             partition = f"{view.topic}-{view.partition}"
             yield partition, _half(partition, view.committed, sync)
-
-
-def _is_old(sync: SyncView, before: float) -> bool:
-    """Return whether a sync is older than a moment of our clock: its timestamp is by another."""
-    if sync.read_at is not None:
-        return sync.read_at < before
-    return is_later(before, sync.at)
 
 
 def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:

@@ -20,6 +20,7 @@ from exporter.model.connectors import (
     TaskStatus,
 )
 from exporter.model.observations import ListingRecord
+from exporter.state.clock_skew import SKEW_S_MAX
 
 LET_GO: Final = "unassigned"
 CHANGES_KEPT: Final = 32  # ten failures with the restart between them: nobody counts further
@@ -96,6 +97,11 @@ class Histories:
                 return
             changes = self._changes[whose] = deque(maxlen=CHANGES_KEPT)
         change = _change(condition, at)
+        if _is_let_go_late(changes, change):
+            if len(changes) < 2 or changes[-2] != change:
+                changes.extend((change, changes.pop()))
+                self._views.pop(whose, None)
+            return
         if not changes or changes[-1] != change:  # read again, it is no news
             changes.append(change)
         if condition is None:
@@ -125,10 +131,22 @@ class Histories:
         return self._views[whose]
 
 
+def _is_let_go_late(changes: Sequence[StateChange], change: StateChange) -> bool:
+    """Return whether a worker lets go here of what the leader has just deleted.
+
+    The two write the status topic at the same time, in either order (both seen of Kafka 4.3.1 with
+    two workers). Much later it is a rebalance, of which the connector comes back.
+    """
+    if not changes or change.state != LET_GO:
+        return False
+    last = changes[-1]
+    return last.state == DELETED and abs(change.at - last.at) <= SKEW_S_MAX
+
+
 def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
     """Return which changes of a connector itself are its deletion: a worker lets go of it, of a
-    stopped or paused one too (seen of Kafka 4.3.1), before the leader takes its status back. A
-    status that is gone without that is a hole in the topic.
+    stopped or paused one too (seen of Kafka 4.3.1), and the leader takes its status back; Histories
+    puts the two in this order. A status that is gone without that is a hole in the topic.
     """
     found, last = [], ""
     for number, change in enumerate(changes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
@@ -32,7 +33,7 @@ ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are 
 class SyncBook:
     """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
     all of them tell, and in `runs` those that were read live. `dropped` counts records of
-    partitions beyond SYNCS_MAX.
+    partitions beyond SYNCS_MAX; `whole_at` is when the topic was last read from its start.
     """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
@@ -40,10 +41,12 @@ class SyncBook:
     runs: dict[TopicPartition, SyncRun] = field(default_factory=dict)
     version: int = 0
     dropped: int = 0
+    whole_at: float = inf
 
     def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
         """Take in records in topic order: the last one wins. `whole`: there are no others."""
         if whole:
+            self.whole_at = now
             self.newest.clear()
             self.read.clear()
             for known_run in self.runs.values():
@@ -406,7 +409,8 @@ def sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
             upstream_offset=sync.upstream_offset,
             downstream_offset=sync.downstream_offset,
             at=at,
-            read_at=syncs.read_at(where),
+            read_at=(read_at := syncs.read_at(where)),
+            read_by=syncs.whole_at if read_at is None else read_at,
         )
         for where, (sync, at) in sorted(syncs.newest.items())
     )

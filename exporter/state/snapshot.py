@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -413,8 +414,11 @@ class HeartbeatView:
 
 
 class SyncView(msgspec.Struct, frozen=True, gc=False):
-    """The newest offset sync of an upstream partition in one flow. `at` is its timestamp, `read_at`
-    when it was read live, by our clock; None if it was there before.
+    """The newest offset sync of an upstream partition in one flow.
+
+    at         its timestamp
+    read_at    when it was read live, by our clock; None if it was there before
+    read_by    when it was read, live or not, by our clock: it is as old as that, at least
     """
 
     connect_cluster: str
@@ -426,6 +430,7 @@ class SyncView(msgspec.Struct, frozen=True, gc=False):
     downstream_offset: int
     at: float
     read_at: float | None = None
+    read_by: float = inf
 
 
 class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):

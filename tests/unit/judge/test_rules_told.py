@@ -28,6 +28,7 @@ from tests.unit.state.worlds import (
     mirrors,
     orders,
     source,
+    sync,
 )
 
 from .plays import Play
@@ -78,6 +79,18 @@ def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s)
     play.run(0.5)
     assert "half_reset" not in play.names()
     play.run(4)
+    assert "half_reset" in play.names()
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_s):
+    play = stopped(0)
+    written = sync(99, at=play.world.now + skew_s)
+    play.world.tail(written, topic=SYNCS, whole=True)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.5)
+    assert "half_reset" not in play.names()
+    play.run(3)
     assert "half_reset" in play.names()
 
 

@@ -14,7 +14,7 @@ from exporter.model.connectors import (
 from exporter.model.observations import ListingRecord, TopicFactsRead
 from exporter.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
 from exporter.state import histories
-from exporter.state.histories import Histories
+from exporter.state.histories import CHANGES_KEPT, Histories, deletions
 from exporter.state.site import ConnectSite
 from tests.changed import replace
 
@@ -47,8 +47,8 @@ def task(state: str | None, *, generation: int = 1, failure: str | None = None) 
     return TaskStatus("files", 0, condition)
 
 
-def connector(state: str | None) -> ConnectorStatus:
-    condition = None if state is None else Condition(state, "w:1", 1, "4.3.1")
+def connector(state: str | None, *, generation: int = 1) -> ConnectorStatus:
+    condition = None if state is None else Condition(state, "w:1", generation, "4.3.1")
     return ConnectorStatus("files", condition)
 
 
@@ -141,10 +141,35 @@ def test_every_change_is_kept_that_a_poll_would_miss():
     )
 
 
-def test_a_life_ends_with_its_status():
-    world = followed()
-    told(world, connector("running"), connector(None), connector("unassigned"))
-    assert changes(world) == {("files", None): ["running", "deleted", "unassigned"]}
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_deletion_is_the_last_word_although_the_worker_lets_go_after_it(skew_s):
+    """As Kafka 4.3.1 wrote it with two workers: the leader deletes, and another lets go."""
+    known = Histories("lab")
+    heard(known, connector("running"), connector(None), at=1000.0)
+    for _ in range(2):  # once more where the topic is read again
+        states = heard(known, connector("unassigned"), at=1000.0 + skew_s)
+        assert states == [["running", "unassigned", "deleted"]]
+    assert deletions(known.views()[0].changes) == (2,)
+    states = heard(known, connector("running"), at=1002.0)
+    assert states == [["running", "unassigned", "deleted", "running"]]
+
+
+def test_a_worker_that_lets_go_long_after_a_status_was_lost_is_in_a_rebalance():
+    known = Histories("lab")
+    heard(known, connector("running"), connector(None), at=1000.0)
+    states = heard(known, connector("unassigned"), at=1601.0)
+    assert states == [["running", "deleted", "unassigned"]]
+    assert deletions(known.views()[0].changes) == ()
+
+
+def test_a_long_history_ends_with_the_deletion_too():
+    known = Histories("lab")
+    for number in range(CHANGES_KEPT):
+        heard(known, connector("running", generation=number))
+    heard(known, connector(None))
+    (states,) = heard(known, connector("unassigned"))
+    assert states[-3:] == ["running", "unassigned", "deleted"]
+    assert len(states) == CHANGES_KEPT
 
 
 def test_what_a_worker_says_late_is_no_change():
@@ -221,9 +246,11 @@ def test_the_same_histories_are_given_while_nothing_changes():
 # --- by themselves -------------------------------------------------------------------------------
 
 
-def heard(known: Histories, *says: StatusRecord, whole: bool = False) -> list[list[str]]:
+def heard(
+    known: Histories, *says: StatusRecord, whole: bool = False, at: float = 0.0
+) -> list[list[str]]:
     """The states of each, after these records."""
-    known.apply(tuple(ListingRecord(at) for at in says), whole=whole)
+    known.apply(tuple(ListingRecord(record, at=at) for record in says), whole=whole)
     return [[change.state for change in at.changes] for at in known.views()]
 
 
@@ -261,7 +288,7 @@ def test_after_what_takes_it_away_no_generation_is_too_old(how):
         assert known.views() == ()
         assert heard(known, LATE) == [["unassigned"]]
     elif how == "deleted":
-        assert heard(known, task(None), LATE) == [["running", "deleted", "unassigned"]]
+        assert heard(known, task(None), LATE) == [["running", "unassigned", "deleted"]]
     else:
         heard(known, whole=True)
         assert heard(known, LATE) == [["unassigned"]]
