@@ -34,7 +34,7 @@ def shown(stage: Stage, flow: Flow) -> None:
         assert asked["told_by"].startswith("the daemon on 127.0.0.1:")
         stage.product.kill_daemon()
         alone, explained_alone = said(stage, flow)
-        assert "what a daemon remembered" in alone["told_by"]
+        assert "from the state of a daemon" in alone["told_by"]
         for document in (asked, alone, explained, explained_alone):
             found = {named(at): at["since"] for at in document["findings"]}
             assert found[wanted] == since
