@@ -12,9 +12,9 @@ from exporter.judge.subjects import Subject, Track
 from exporter.judge.verdicts import OVERDUE, UNFOUND, Case
 from exporter.judge.windows import END_MOVES_APART, Window
 
-NO_END: Final = "no log end was read for its position"
+NO_END: Final = "no log end is known for its position"
 NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
-UNCOMMITTED: Final = "offset syncs go on, and no commit follows"
+UNCOMMITTED: Final = "offset syncs continue, and no commit follows"
 _MIRRORED: Final = "mirror_source"
 
 

@@ -96,7 +96,7 @@ def _log(
     if view.caught_up is not None and view.lag:
         yield _NONE_WAIT if view.caught_up else _SOME_WAIT
     if view.behind_since is not None:
-        yield time_of("oldest waits since", view.behind_since)
+        yield time_of("oldest record waits since", view.behind_since)
 
 
 def _again(window: Window) -> Iterator[EvidenceItem]:

@@ -11,6 +11,7 @@ from exporter.model.evidence import OFFSET, TIME, Evidence, EvidenceItem
 
 EXAMPLES: Final = 5  # of many things, so many are named
 OTHERS: Final = "others"
+NO_REASON: Final = "Connect reports no reason"
 
 
 def several(count: int, noun: str) -> str:
@@ -28,7 +29,7 @@ def few(names: Iterable[object]) -> str:
 def exception_name(failure: str | None) -> str:
     """Return the simple name of the exception's class in `failure` (decode/failure.py)."""
     if not failure:
-        return "no reason was given"
+        return NO_REASON
     return exception_class(failure).rsplit(".", 1)[-1]
 
 

@@ -30,20 +30,20 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
             continue
         before, now = view.kafka_cluster_ids
         told: Evidence = examples([_work(at, at.connector) for at in view.unlisted])
-        summary = "it lists none of the connectors that are at work."
+        other = "which lists none of the connectors that work here"
         if _leads_elsewhere(view):
-            summary = "its workers say that they use another Kafka cluster."
+            other = "whose workers use another Kafka cluster"
             told = (
-                EvidenceItem("kafka_cluster_id before", before or "not known"),
-                EvidenceItem("kafka_cluster_id now", now or "not known"),
+                EvidenceItem("kafka_cluster_id before", before or "unknown"),
+                EvidenceItem("kafka_cluster_id now", now or "unknown"),
                 *told,
             )
         yield seen.found(
             FindingName.CONNECT_CLUSTER_CHANGED,
             Severity.CRITICAL,
             (view.connect_cluster, None),
-            f"Connect cluster {view.connect_cluster} is another one behind its address: {summary}"
-            " States of its connectors are not known.",
+            f"Connect cluster {view.connect_cluster}: its address now leads to another Connect "
+            f"cluster, {other}. The states of its connectors are unknown.",
             evidence=told,
         )
 
@@ -53,14 +53,14 @@ def _alternates(seen: Seen, view: ConnectorListView) -> Finding:
         FindingName.CONNECT_CLUSTER_CHANGED,
         Severity.CRITICAL,
         (view.connect_cluster, None),
-        f"Connect cluster {view.connect_cluster} answers by turns with different lists of "
-        "connectors: its address leads to several Connect clusters, or its workers disagree.",
-        evidence=(EvidenceItem("by turns listed and not", few(view.alternating)),),
+        f"Connect cluster {view.connect_cluster} alternates between different lists of connectors: "
+        "its address leads to several Connect clusters, or its workers disagree.",
+        evidence=(EvidenceItem("listed only at times", few(view.alternating)),),
     )
 
 
-_READ: Final = "Offsets and lag are still read."
-_CONFIGURATION: Final = "Its configuration is not known either, and so its lag is not."
+_READ: Final = "Its offsets and its lag are still known."
+_CONFIGURATION: Final = "Its configuration is missing too, so its lag is unknown."
 
 
 def connector_state_missing(seen: Seen) -> Iterator[Finding]:
@@ -77,8 +77,8 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 who,
-                f"is listed by Connect with no state of {_stateless(at)}: whether it runs or has "
-                f"failed is not known. {_READ if known else _CONFIGURATION}",
+                f"has no state {_of_tasks(at)}in Connect, which lists it: whether it runs or has "
+                f"failed is unknown. {_READ if known else _CONFIGURATION}",
                 evidence=(_last_state(at.seen_at),),
             )
         stateless = {at.connector for at in view.without_state}
@@ -88,8 +88,8 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                     FindingName.CONNECTOR_STATE_MISSING,
                     Severity.WARNING,
                     (view.connect_cluster, name),
-                    "is listed by Connect without its configuration: what it reads and writes, and "
-                    "so its lag, is not known.",
+                    "has no configuration in Connect, which lists it: its topics and its lag are "
+                    "unknown.",
                     evidence=(time_of("last configuration", told_at),),
                 )
 
@@ -110,7 +110,7 @@ def connector_not_listed(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
                 (view.connect_cluster, at.connector),
-                f"is not listed by Connect, and {_works(at)}.",
+                f"is missing from Connect's list of connectors, and {_works(at)}.",
                 evidence=(
                     time_of("not listed since", at.since),
                     _last_state(at.seen_at),
@@ -131,9 +131,9 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
             FindingName.REST_OFFSETS_DIFFER,
             Severity.WARNING,
             who,
-            f"has other offsets over REST than in {topic or 'its offsets topic'} since"
-            f" {moment(check.since)}: it may be the wrong topic, or the address of another"
-            " Connect cluster. What is shown of it may be wrong.",
+            f"has had other offsets over REST than in {topic or 'its offsets topic'} since "
+            f"{moment(check.since)}: this may be the wrong topic, or the address of another "
+            "Connect cluster. Its position and its lag may be wrong.",
             evidence=(
                 *examples(
                     [
@@ -162,8 +162,8 @@ def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
             FindingName.OFFSETS_TOPIC_DOUBTED,
             Severity.WARNING,
             (cluster, None),
-            f"Connect cluster {cluster} may keep its offsets in another topic than {topic}, which"
-            " is read: name it in connect[].offsets_topic.",
+            f"Connect cluster {cluster} may keep its offsets in another topic than {topic}, which "
+            "offsetwatch reads: name the right one in connect[].offsets_topic.",
             evidence=(EvidenceItem("found now", doubt),),
         )
 
@@ -172,12 +172,12 @@ def _leads_elsewhere(view: ConnectorListView) -> bool:
     return view.kafka_cluster_ids[1] is not None
 
 
-def _stateless(at: WithoutState) -> str:
+def _of_tasks(at: WithoutState) -> str:
     if not at.tasks:
-        return "it"
+        return ""
     named = ", ".join(map(str, at.tasks[:TASKS_NAMED]))
     more = f" and {len(at.tasks) - TASKS_NAMED} more" if len(at.tasks) > TASKS_NAMED else ""
-    return f"task {named}{more}"
+    return f"of task {named}{more} "
 
 
 def _unlisted(seen: Seen) -> set[tuple[str, str]]:
@@ -188,8 +188,8 @@ def _unlisted(seen: Seen) -> set[tuple[str, str]]:
 
 def _works(at: UnlistedConnector) -> str:
     if at.committed_at is not None:
-        return "it goes on committing"
-    return f"by its status topic it is {at.status}"
+        return "still commits"
+    return f"the status topic reports it as {at.status}"
 
 
 def _work(at: UnlistedConnector, connector: str = "") -> Evidence:

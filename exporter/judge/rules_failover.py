@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from exporter.judge.phrases import examples, time_of
+from exporter.judge.phrases import examples, several, time_of
 from exporter.judge.seen import Seen
 from exporter.model.evidence import OFFSET, Evidence, EvidenceItem
 from exporter.model.findings import Finding, FindingName, Severity
@@ -37,8 +37,9 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
             FindingName.CHECKPOINTS_STALE,
             Severity.WARNING,
             (cluster, None),
-            f"Flow {source}->{target}: groups that get no checkpoints any more would start too far "
-            "back after a failover.",
+            f"Flow {source}->{target}: MirrorMaker no longer writes checkpoints for "
+            f"{several(len({view.group for view in views}), 'group')}; after a failover they would "
+            "start too far back.",
             subject=f"{source}->{target}",
             evidence=examples([_landing(view) for view in sorted(views, key=_missing)]),
         )
@@ -80,7 +81,7 @@ def _landing(view: GroupView) -> Evidence:
     assert view.checkpoint_at is not None
     of = f"{view.group} {view.topic}-{view.partition}"
     return (
-        EvidenceItem(f"{of} lands at", view.landing, OFFSET),
-        EvidenceItem(f"{of} could land at", view.translated, OFFSET),
+        EvidenceItem(f"{of} would start at", view.landing, OFFSET),
+        EvidenceItem(f"{of} could start at", view.translated, OFFSET),
         time_of(f"{of} checkpoint", view.checkpoint_at),
     )

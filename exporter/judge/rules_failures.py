@@ -9,6 +9,7 @@ from exporter.decode.failure import is_start_failure
 from exporter.judge.failures import CONNECTOR, FAILURES, Diary, Run, Whose
 from exporter.judge.looks import Who
 from exporter.judge.phrases import (
+    NO_REASON,
     examples,
     exception_name,
     few,
@@ -23,7 +24,7 @@ from exporter.model.findings import Finding, FindingName, Severity
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.
-_NOT_NOW = "failed, and does not now"
+_NOT_NOW = "FAILED until recently"
 
 
 def connector_failed(seen: Seen) -> Iterator[Finding]:
@@ -106,7 +107,7 @@ def poison_suspected(seen: Seen) -> Iterator[Finding]:
             f"{exception_name(run.failure)}{_at(stuck)}; restarts will not help.",
             evidence=(
                 EvidenceItem("error", run.failure or "not reported"),
-                *examples(where or [EvidenceItem("position", "nothing was committed yet")]),
+                *examples(where or [EvidenceItem("position", "no commit yet")]),
                 EvidenceItem("task", few(at[0] for at in tasks)),
                 time_of("first failed", run.first_at),
                 time_of("last failed", run.last_at),
@@ -167,8 +168,8 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,
                 who,
-                f"lost up to {several(gone, 'record')} that were deleted before it had read them; "
-                "its position is no longer in the log.",
+                f"lost up to {several(gone, 'record')} that were deleted before it read them; its "
+                "position lies before the log start.",
                 evidence=examples(
                     [
                         (
@@ -218,7 +219,7 @@ def _only_position(seen: Seen, whose: Whose) -> str:
 
 
 def _failure(task: Task) -> EvidenceItem:
-    failure = task.failure or "no reason was given"
+    failure = task.failure or NO_REASON
     text = failure if task.state == "failed" else f"not now: {failure}"
     return EvidenceItem(f"task {task.number}", text)
 

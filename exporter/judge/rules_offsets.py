@@ -55,8 +55,8 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
                 FindingName.HALF_RESET,
                 Severity.WARNING,
                 who,
-                f"is reset by half in {several(len(halves), 'partition')}: offsets and offset "
-                "syncs contradict each other, and consumer groups are translated wrongly "
+                f"is half reset in {several(len(halves), 'partition')}: its offsets and its offset "
+                "syncs contradict each other, so MirrorMaker translates consumer groups wrongly "
                 "or not at all.",
                 evidence=(
                     *examples(halves),
@@ -174,8 +174,8 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
                 FindingName.REMNANT_OFFSETS,
                 Severity.WARNING,
                 who,
-                f"is new and goes on where an earlier connector of its name ended "
-                f"({several(len(kept), 'offset')} left over).",
+                f"is new and continues from {several(len(kept), 'offset')} of an earlier connector "
+                "of the same name.",
                 evidence=(time_of("created after", life.born), *examples(kept)),
             )
 
@@ -191,8 +191,8 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
                 FindingName.STARTS_FROM_SCRATCH,
                 Severity.WARNING,
                 who,
-                f"will read {several(len(shadows), 'source partition')} from the start: it was "
-                "moved to an offsets topic of its own and its offsets were not.",
+                f"will read {several(len(shadows), 'source partition')} from the start: it moved "
+                "to an offsets topic of its own without its offsets.",
                 evidence=examples(
                     [
                         EvidenceItem(f"{view.label} left behind", view.shadow.text)
@@ -212,7 +212,8 @@ def duplicate_keys(seen: Seen) -> Iterator[Finding]:
         seen,
         FindingName.DUPLICATE_KEYS,
         _stray_keys,
-        "written under keys that its task does not look up: another client's change had no effect.",
+        "with offsets under keys that its task does not look up: another client's change of them "
+        "had no effect.",
     )
 
 
@@ -236,7 +237,7 @@ def unusable_offset(seen: Seen) -> Iterator[Finding]:
             if view.poisoned and view.offset is not None
             else ()
         ),
-        "with an offset that the connector cannot use: its task fails at its next start.",
+        "with an offset that it cannot use: its task will fail at its next start.",
     )
 
 

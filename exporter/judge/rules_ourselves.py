@@ -13,10 +13,8 @@ from exporter.model.findings import Finding, FindingName, Severity
 from exporter.model.observations import (
     CONNECT_REST,
     GROUPS,
-    LOG_ENDS,
     OPEN_TRANSACTION,
     REST_OFFSETS,
-    TAIL,
     Frozen,
     InputId,
     rest_offsets_input,
@@ -26,11 +24,6 @@ from exporter.state.rest_fallback import is_done_without, polled_instead
 from exporter.state.site import UNREADABLE
 from exporter.state.snapshot import InputView
 
-_KINDS: Final = {
-    LOG_ENDS: "Log ends of Kafka cluster",
-    CONNECT_REST: "Connect cluster",
-    GROUPS: "Consumer groups of Connect cluster",
-}
 FAILURES: Final = 3
 NAMED_MAX: Final = 5  # connectors or partitions in one finding
 # Without these no metric tells how far a connector is; of the others another one does.
@@ -60,8 +53,8 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
                 (clusters.get(view.id, ""), None),
-                f"Topic {view.id.input} has a hanging transaction that hides what comes after it: "
-                "workers that start wait for it, and offsets behind it are not shown.",
+                f"Topic {view.id.input} has a hanging transaction, which hides all later offsets: "
+                "workers that start wait for its end.",
                 subject=view.id.input,
                 evidence=(
                     *_partitions(held),
@@ -96,7 +89,8 @@ def input_down(seen: Seen) -> Iterator[Finding]:
             continue
         cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
-        text = f"{_named(view)} {_trouble(view)}.{_instead(seen, view)}"
+        named = view.id.in_words
+        text = f"{named[0].upper()}{named[1:]} {_trouble(view)}.{_instead(seen, view)}"
         severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
         if view.id.kind == CONNECT_REST and view.last_reason in UNANSWERED:
             text, severity = _connect_silent(seen, view), Severity.CRITICAL
@@ -179,19 +173,9 @@ def _connect_silent(seen: Seen, view: InputView) -> str:
     cluster = view.id.connect_cluster
     address = seen.settings.address("connect", cluster)
     return (
-        f"Connect cluster {cluster}{address} {silence([view])}; states of its connectors are not "
-        "known."
+        f"Connect cluster {cluster}{address} {silence([view])}; the states of its connectors are "
+        "unknown."
     )
-
-
-def _named(view: InputView) -> str:
-    """Name an input as an operator knows it."""
-    kind, name = view.id.kind, view.id.input
-    if kind == TAIL:
-        return f"Topic {name}" if view.id.topic else f"Offsets topic of Connect cluster {name}"
-    if kind == GROUPS and view.id.source:
-        return f"Consumer groups of flow {view.id.source}->{view.id.target}"
-    return f"{_KINDS.get(kind, kind)} {name}"
 
 
 def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) -> Finding:
@@ -219,9 +203,9 @@ def _instead(seen: Seen, view: InputView) -> str:
 def _trouble(view: InputView) -> str:
     sick = _sick(view)
     if sick and view.live:
-        return f"has {len(sick)} partition(s) that cannot be read; the others are"
+        return f"has {len(sick)} partition(s) that cannot be read; the others can"
     if view.up and view.tail is not None and view.tail.behind:
-        return "is read too slowly"
+        return "is written faster than offsetwatch reads it"
     return f"cannot be read: {view.last_error or 'no answer'}"
 
 

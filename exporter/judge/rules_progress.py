@@ -54,7 +54,7 @@ def silent(seen: Seen) -> Iterator[Finding]:
             _NAMES[_kind(seen, who), Verdict.SILENT],
             Severity.CRITICAL,
             who,
-            f"claims to run, and nothing moves: {judged.reason}.",
+            f"makes no progress: {judged.reason}.",
             evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
         )
 
@@ -78,7 +78,7 @@ def rewound(seen: Seen) -> Iterator[Finding]:
             FindingName.REWOUND,
             Severity.WARNING,
             who,
-            f"went back in {several(len(partitions), 'source partition')} and reads again"
+            f"went back in {several(len(partitions), 'source partition')} and reads them again"
             f"{_why(seen, who)}.",
             evidence=(*_examples(partitions), *_raw_keys(seen, who)),
         )
@@ -106,8 +106,8 @@ def _why(seen: Seen, who: Who) -> str:
     if not any(view.restarted for view in seen.look.marked.get(who, ())):
         return ""
     return (
-        ": its task looks its offset up under another raw key than before and was not given the "
-        "old one, as when the order of the fields changes with a restart (Map.of)"
+        ": its task looks its offset up under another raw key than before and did not get the old "
+        "offset. The order of the key's fields may change at a restart (Map.of)"
     )
 
 
@@ -129,7 +129,7 @@ def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
                 Severity.WARNING,
                 (cluster, None),
                 f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
-                "once: check the workers, not the connectors.",
+                "once; check the workers, not the connectors.",
                 evidence=(
                     EvidenceItem("connectors", few(together.connectors)),
                     time_of("last seen", together.at),

@@ -48,11 +48,12 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
                 who,
-                f"has records that retention reaches within {length(within_s)}, before they are "
-                f"replicated, in {several(len(near), 'partition')}: first in {first}-{partition}.",
+                f"is about to lose records: within {length(within_s)} retention reaches what it "
+                f"has not replicated in {several(len(near), 'partition')}, first in "
+                f"{first}-{partition}.",
                 evidence=examples(
                     [
-                        EvidenceItem(f"{topic}-{number} away", records, RECORDS)
+                        EvidenceItem(f"{topic}-{number} headroom", records, RECORDS)
                         for _, topic, number, records in near
                     ]
                 ),
@@ -107,8 +108,8 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
                 subject=at.topic,
                 evidence=(
                     EvidenceItem("flow", f"{at.source}->{at.target}"),
-                    EvidenceItem("topic id before", at.before or "not known"),
-                    EvidenceItem("topic id now", at.after or "not known"),
+                    EvidenceItem("topic id before", at.before or "unknown"),
+                    EvidenceItem("topic id now", at.after or "unknown"),
                     time_of("found", at.at),
                     EvidenceItem("recreated", at.count, TIMES),
                 ),
@@ -118,10 +119,10 @@ def topic_recreated(seen: Seen) -> Iterator[Finding]:
 def _what_became(at: TopicRecreation) -> str:
     if at.before is not None and at.before == at.after:
         return (
-            "whose log was cut upstream, as by an unclean leader election: its offsets are of "
-            "records that are gone."
+            "whose log was truncated upstream, as by an unclean leader election: its offsets are "
+            "of records that are gone."
         )
-    return "which was deleted and created again upstream: its offsets belong to the old one."
+    return "which was deleted and created again upstream: its offsets belong to the old topic."
 
 
 def position_ahead(seen: Seen) -> Iterator[Finding]:
@@ -145,8 +146,8 @@ def position_ahead(seen: Seen) -> Iterator[Finding]:
                 Severity.CRITICAL,
                 who,
                 f"has {several(len(ahead), 'position')} beyond the end of the upstream log: "
-                "altered by hand, or the log was cut. MirrorMaker will copy the topic "
-                "from its start.",
+                "an operator altered them, or the log was truncated. MirrorMaker will copy the "
+                "topic from its start.",
                 evidence=examples([_ahead(view) for view in _furthest(ahead)]),
             )
 
@@ -249,10 +250,10 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
             FindingName.MM2_LAG_UNUSUAL,
             Severity.INFO,
             who,
-            "has more records still to copy than is usual at this hour of the week.",
+            "has more records left to copy than usual at this hour of the week.",
             evidence=(
                 EvidenceItem("left to copy", total, RECORDS),
-                EvidenceItem("hardly ever more than", round(most), RECORDS),
+                EvidenceItem("usually at most", round(most), RECORDS),
                 *examples([EvidenceItem(name, waiting[name], RECORDS) for name in longest]),
             ),
         )
@@ -278,8 +279,8 @@ def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
             FindingName.SYNCS_WITHOUT_COMMITS,
             Severity.CRITICAL,
             who,
-            f"commits less than the offset syncs of {several(len(alone), 'partition')} say, since "
-            f"{since}: another MirrorMaker writes them, or its commits fail.",
+            f"has committed less than the offset syncs of {several(len(alone), 'partition')} show "
+            f"since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
             evidence=examples(
                 [
                     (
@@ -310,15 +311,15 @@ def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
         waiting = {name: records for name, records in waiting.items() if records > 0}
         if not waiting:
             continue
-        why = "its tasks do not have them"
+        why = "its refresh of topics did not assign them"
         if flow.refresh_s is None:
-            why = "refresh.topics.enabled is false, so it finds them at a restart only"
+            why = "refresh.topics.enabled is false, so only a restart finds them"
         yield seen.found(
             FindingName.UNREPLICATED_PARTITIONS,
             Severity.CRITICAL,
             who,
-            f"has no task for {several(len(waiting), 'partition')} of topics that it copies, with "
-            f"{several(sum(waiting.values()), 'record')}: {why}.",
+            f"has no task for {several(len(waiting), 'partition')} with "
+            f"{several(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
             evidence=examples(
                 [EvidenceItem(name, waiting[name], RECORDS) for name in sorted(waiting)]
             ),

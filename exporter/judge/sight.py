@@ -61,15 +61,15 @@ class Sight:
         if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
             return None
         limits = [
-            *([f"lasts for {length(usual.pause_s)}"] if usual.pause_s is not None else []),
+            *([f"lasted for {length(usual.pause_s)}"] if usual.pause_s is not None else []),
             *(
-                [f"misses {usual.pause_advances:.1f} expected advances"]
+                [f"missed {usual.pause_advances:.1f} expected advances"]
                 if usual.pause_advances is not None
                 else []
             ),
         ]
         return (
-            f"nothing advanced since {moment(since)}, and by its history no pause "
+            f"nothing advanced since {moment(since)}, and in its history no pause "
             f"{' or '.join(limits)}"
         )
 
@@ -88,7 +88,7 @@ class Sight:
         view = self.connectors.get((cluster, connector))
         if view is None:
             return self._unlisted(cluster, connector)
-        return "Connect has no state of it" if view.state == UNKNOWN_STATE else None
+        return "Connect reports no state of it" if view.state == UNKNOWN_STATE else None
 
     def without_configuration(self, cluster: str, connector: str) -> str | None:
         """Return why the configuration of a connector is not known; None: it is."""
@@ -128,11 +128,11 @@ class Sight:
         if view is None or connector in view.deleted or self.excludes(cluster, connector):
             return None
         if not self.believes_list(cluster):
-            return "the list of connectors is not certain"
+            return "Connect's list of connectors is in doubt"
         if any(at.connector == connector for at in view.unlisted):
-            return "Connect does not list it, and it is at work"
+            return "Connect does not list it, and it still works"
         if (cluster, connector) in self._by_status():
-            return "Connect does not list it, and its status topic has it"
+            return "Connect does not list it, and the status topic does"
         return None
 
     def _by_status(self) -> frozenset[tuple[str, str]]:
@@ -176,7 +176,7 @@ class Sight:
             return self._blind(InputId(GROUPS, connect_cluster=cluster))
         topic = self._offsets_topic(cluster, connector)
         if topic is None:
-            return None if self._ready else f"the offsets topic of {cluster} is not found yet"
+            return None if self._ready else f"the offsets topic of {cluster} has not been found yet"
         return self._blind(InputId.of_tail(topic))
 
     def _beside_kafka(self, cluster: str, connector: str, why: str, *, sink: bool) -> str:
@@ -226,12 +226,14 @@ class Sight:
     def _blind(self, wanted: InputId, *, missing_is_fine: bool = False) -> str | None:
         view = self._inputs.get(wanted)
         if view is None:
-            return f"{wanted.kind} {wanted.input} was not read yet"
+            return f"no successful read yet of {wanted.in_words}"
         if missing_is_fine and view.last_reason == "not_found":
             return None
         if view.live and not (view.tail is not None and view.tail.frozen):
             return None
-        return f"{wanted.kind} {wanted.input} is unavailable: {view.last_error or 'not read yet'}"
+        frozen = () if view.tail is None else view.tail.frozen
+        why = view.last_error or (frozen[0].detail if frozen else "no successful read yet")
+        return f"{wanted.in_words} cannot be read: {why}"
 
 
 def _missing(rest: RestConnector) -> str | None:
@@ -302,14 +304,14 @@ def trouble(view: ConnectorView) -> tuple[str | None, bool]:
         # MM2's connectors have none while there is nothing to copy.
         return "it runs without a single task", view.kind is not ConnectorKind.MIRROR
     if view.state == "running" and {task.state for task in view.tasks} == {UNKNOWN_STATE}:
-        return "Connect knows no state of its tasks", True
+        return "Connect reports no state of its tasks", True
     return None, False
 
 
 def states(view: ConnectorView | None) -> str:
     """Of connector and tasks, for evidence."""
     if view is None:
-        return "not known"
+        return "unknown"
     counts: dict[str, int] = {}
     for task in view.tasks:
         counts[task.state] = counts.get(task.state, 0) + 1

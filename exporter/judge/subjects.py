@@ -162,7 +162,7 @@ class Track:
     restarted_w: float | None = None
     failed_w: float | None = None
     failed_at: float = 0.0
-    states: str = "not known"
+    states: str = "unknown"
     blind: str | None = None
     unusual: str | None = None
     version: int = 0

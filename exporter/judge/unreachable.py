@@ -47,7 +47,7 @@ class KafkaInputs:
 def silence(views: list[InputView]) -> str:
     """Say since when inputs do not answer."""
     read_at = [view.last_success_at for view in views if view.last_success_at is not None]
-    return f"does not answer since {moment(max(read_at))}" if read_at else "never answered so far"
+    return f"has not answered since {moment(max(read_at))}" if read_at else "has never answered"
 
 
 def judged_from(topology: Topology, kafka: str) -> list[str]:

@@ -155,7 +155,7 @@ def blind(case: Case) -> str | None:
     moving = case.moved_s is not None and case.moved_s < case.patience_s
     if case.stuck_s is None and (moving or case.before not in STUCK):
         return None
-    return f"nothing advances, and the states of its tasks are not known: {case.states_blind}"
+    return f"nothing advances, and the states of its tasks are unknown: {case.states_blind}"
 
 
 def paused(case: Case) -> str | None:
@@ -172,7 +172,7 @@ def not_copied(case: Case) -> str | None:
     """Rule 3: no progress is expected of a partition that the connector does not work on (any
     more).
     """
-    return None if case.copied else "the connector does not work on it: its offset is left over"
+    return None if case.copied else "the connector no longer works on it: its offset is left over"
 
 
 def overdue(case: Case) -> str | None:
@@ -187,7 +187,7 @@ def unfound(case: Case) -> str | None:
     has refreshed its topics, and for three intervals after that.
     """
     if case.unassigned:
-        return "it is new, and MirrorMaker has not looked for new partitions since"
+        return "it is new, and MirrorMaker has not refreshed its topics since"
     if case.handed_over and case.moved_s is None and case.still_s < case.patience_s:
         return "it is new, and a task is about to copy it"
     return None
@@ -195,7 +195,7 @@ def unfound(case: Case) -> str | None:
 
 def rewound(case: Case) -> str | None:
     """Rule 6: it went back, and is rewound until it reaches its earlier position again."""
-    return "it went back and has not come as far again" if case.behind else None
+    return "it went back and has not reached its earlier position" if case.behind else None
 
 
 # --- with a log whose end says what is left to do: mirrored partitions and sinks -----------------
@@ -212,7 +212,7 @@ def stalled(case: Case) -> str | None:
     if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
         return f"{since}: {case.why}"
     if case.before is Verdict.STALLED and not _settled(case):
-        return f"{since}, and it runs again only since {case.since(case.why_s)}"
+        return f"{since}, and it has run again only since {case.since(case.why_s)}"
     if case.contradicted is not None:
         return f"{since}: {case.contradicted}"
     if case.before is Verdict.SILENT:
@@ -220,24 +220,26 @@ def stalled(case: Case) -> str | None:
     if case.failed_s is not None and case.failed_s < case.still_s:
         return f"{since}: it failed at {case.since(case.failed_s)}, and runs again"
     if case.repeated_s is not None and case.repeated_s < case.patience_s:
-        return f"{since}: it commits the same offset again and again"
+        return f"{since}: it commits the same offset repeatedly"
     return None
 
 
 def silent(case: Case) -> str | None:
-    """Rule 5: work waits and nothing advances for three intervals, and every state is RUNNING."""
+    """Rule 5: work waits and nothing advances for three intervals, and no state shows a
+    failure.
+    """
     if case.stuck_s is None:
         return None
     done = "nothing advanced" if case.placed else "nothing was ever committed"
     since = case.since(case.stuck_s)
-    return f"work waits and {done} since {since}, and nothing admits a failure"
+    return f"work waits and {done} since {since}, and no state shows a failure"
 
 
 def slow(case: Case) -> str | None:
     """Rule 7: it advances, and its lag grew over the whole window all the same."""
     if not case.falls_behind or case.moved_s is None or case.moved_s >= case.patience_s:
         return None
-    return "it advances, and what is left to do grew over the whole window"
+    return "it advances, and its lag grew over the whole window"
 
 
 def moves(case: Case) -> str | None:
@@ -261,7 +263,7 @@ def idle(case: Case) -> str | None:
     if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
         return None
     since = case.since(case.end_still_s)
-    return f"nothing waits, and the log end has stood still since {since}"
+    return f"nothing waits, and the log end has not advanced since {since}"
 
 
 def beyond_the_end(case: Case) -> str | None:
@@ -277,7 +279,7 @@ def perhaps_nothing(case: Case) -> str | None:
     """
     if case.waiting_s is None or case.sure or min(case.waiting_s, case.still_s) < case.patience_s:
         return None
-    return "records may wait or not: a distance that does not grow may be transaction markers"
+    return "records may wait: a lag that does not grow may be transaction markers alone"
 
 
 # --- without: every other source ----------------------------------------------------------------
@@ -290,8 +292,8 @@ def no_offset(case: Case) -> str | None:
     """
     if case.unsure:
         return (
-            "its offset stands under several raw keys, and which one its task looks up is known "
-            "when it has committed again"
+            "its offset is stored under several raw keys, and only its next commit shows which of "
+            "them its task looks up"
         )
     if case.placed:
         return None
@@ -317,7 +319,7 @@ def stopped_with_a_task(case: Case) -> str | None:
         return None
     if case.repeated_s is not None and case.repeated_s < case.patience_s:
         return None
-    return f"it used to advance and has not since {case.since(case.moved_s)}: {case.why}"
+    return f"it has not advanced since {case.since(case.moved_s)}: {case.why}"
 
 
 def in_rhythm(case: Case) -> str | None:
@@ -336,8 +338,7 @@ def alive(case: Case) -> str | None:
     if case.repeated_s is None or case.repeated_s > case.patience_s:
         return None
     return (
-        "it commits, and its offset stays the same: its task lives, and it is unknown whether "
-        "there is anything to do"
+        "it commits the same offset repeatedly: its task lives, and whether work waits is unknown"
     )
 
 
@@ -367,7 +368,7 @@ def recovering(case: Case) -> str | None:
     """Rule 19: what was stalled stays stalled until it advances, or runs for three intervals."""
     if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
         return None
-    return "nothing advanced since its tasks run again"
+    return "nothing has advanced since its tasks began to run again"
 
 
 def untold(case: Case) -> str | None:
@@ -375,8 +376,8 @@ def untold(case: Case) -> str | None:
     if case.watched_s < case.patience_s:
         return None
     if case.endless is not None:
-        return f"nothing is committed, and what is left to do is unknown: {case.endless}"
-    return "nothing is committed, and it is unknown whether there is anything to do"
+        return f"it commits nothing, and whether work waits is unknown: {case.endless}"
+    return "it commits nothing, and whether work waits is unknown"
 
 
 def has_failed(failed: str | None) -> str | None:
@@ -393,16 +394,16 @@ def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
     if ran_s < patience_s:
         return None
     return (
-        f"it has run since {since} and never committed: there is nothing to do, or it cannot read "
-        "its source or write its topics, see its worker's log"
+        f"it has run since {since} and never committed: it has no work, or it cannot read its "
+        "source or write its topics; see the worker's log"
     )
 
 
 def too_soon(case: Case) -> str | None:
-    """Rule 21: a verdict needs three intervals."""
+    """Rule 21: a verdict needs three intervals of observation."""
     if case.before is not Verdict.UNKNOWN:
         return None
-    return f"a verdict needs three intervals ({length(case.patience_s)}) of watching"
+    return f"a verdict needs three intervals ({length(case.patience_s)}) of observation"
 
 
 def _settled(case: Case) -> bool:

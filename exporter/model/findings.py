@@ -18,18 +18,18 @@ FINDINGS_MAX: Final = 500
 class Verdict(StrEnum):
     """How a source partition, a connector or a flow makes progress.
 
-    ok         it advances, or has nothing left to do that it has not just done
-    idle       nothing to do, and a second signal says so: the log end stands still
-    slow       it advances, and what is left to do grows all the same
-    stalled    there is work, it does not advance, and something shows why: a failed task, commits
-               that repeat one offset
-    silent     there is work, it does not advance, and everything claims to run
-    rewound    it went back and has not come as far again
+    ok         it advances, or has just done all of its work
+    idle       no work waits, and a second signal confirms it: the log end does not advance
+    slow       it advances, and its lag grows
+    stalled    work waits, it does not advance, and a cause is visible: a failed task, commits that
+               repeat one offset
+    silent     work waits, it does not advance, and no state shows a failure
+    rewound    it went back and has not reached its earlier position again
     failed     of a connector or flow: it, or a task of it, has failed; `stalled` once work is
                known to wait for it
-    paused     a person paused the connector: nothing is expected of it
-    stopped    a person stopped it: the same
-    unknown    too little was seen, or nothing tells idle from dead
+    paused     an operator paused the connector: no progress is expected
+    stopped    an operator stopped the connector: no progress is expected
+    unknown    an input is missing, or nothing distinguishes idle from stalled
     """
 
     OK = "ok"

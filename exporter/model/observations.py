@@ -35,6 +35,13 @@ CONNECT_REST = "connect_rest"
 LOG_ENDS = "log_ends"
 GROUPS = "groups"
 REST_OFFSETS = "rest_offsets"
+_IN_WORDS = {
+    TAIL: "offsets topic of Connect cluster",
+    CONNECT_REST: "Connect cluster",
+    LOG_ENDS: "log ends of Kafka cluster",
+    GROUPS: "consumer groups of Connect cluster",
+    REST_OFFSETS: "offsets over REST of",
+}
 
 OPEN_TRANSACTION = "open_transaction"  # a reason why a partition tells nothing new
 
@@ -70,6 +77,15 @@ class InputId:
         flow = f"{self.source}->{self.target}" if self.source else ""
         parts = (self.kafka, self.connect_cluster, self.topic, self.connector, flow)
         return "/".join(part for part in parts if part)
+
+    @property
+    def in_words(self) -> str:
+        """Return what is read, as an operator names it: `log ends of Kafka cluster east`."""
+        if self.kind == TAIL and self.topic:
+            return f"topic {self.input}"
+        if self.kind == GROUPS and self.source:
+            return f"consumer groups of flow {self.source}->{self.target}"
+        return f"{_IN_WORDS.get(self.kind, self.kind)} {self.input}"
 
 
 def rest_offsets_input(connect_cluster: str, connector: str) -> InputId:

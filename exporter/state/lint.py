@@ -68,14 +68,14 @@ def not_compacted(facts: TopicFacts) -> str | None:
     """Law 1: an internal topic's cleanup.policy is exactly `compact`."""
     if facts.policy is None or facts.policy == "compact":
         return None
-    return f"cleanup.policy is {facts.policy}: retention deletes what is still needed"
+    return f"cleanup.policy is {facts.policy}: retention deletes records that are still needed"
 
 
 def wrong_partitions(facts: TopicFacts) -> str | None:
     """Law 2: what is read in one order (configurations, offset syncs) has one partition."""
     if facts.role not in SINGLE_PARTITION or facts.partitions == 1:
         return None
-    return f"{facts.partitions} partitions where there must be 1: its records have no order"
+    return f"it has {facts.partitions} partitions and must have 1: its records have no order"
 
 
 def low_replication(facts: TopicFacts) -> str | None:
@@ -83,7 +83,7 @@ def low_replication(facts: TopicFacts) -> str | None:
     wanted = min(REPLICATION_WANTED, facts.brokers)
     if facts.replication >= wanted:
         return None
-    return f"a partition has {facts.replication} replica(s), and {wanted} are possible"
+    return f"a partition has {facts.replication} replica(s) and should have {wanted}"
 
 
 def oversize(facts: TopicFacts) -> str | None:
@@ -93,8 +93,8 @@ def oversize(facts: TopicFacts) -> str | None:
     if facts.records <= RECORDS_PER_KEY_MAX * facts.keys:
         return None
     return (
-        f"{facts.records} records for {facts.keys} keys, all of which a worker reads when it "
-        "starts: compaction lags (segment.ms, segment.bytes, min.cleanable.dirty.ratio)"
+        f"a worker that starts reads all of its {facts.records} records for {facts.keys} keys: "
+        "compaction lags (segment.ms, segment.bytes, min.cleanable.dirty.ratio)"
     )
 
 
@@ -130,13 +130,15 @@ def shared(topology: Topology, intruders: Iterable[Intruder]) -> tuple[TopicProb
         users[topic.at].add(topic.connect_cluster)
     found = {
         at: TopicProblem(
-            at=at, problem=SHARED, detail=f"offsets topic of {' and '.join(sorted(names))}"
+            at=at,
+            problem=SHARED,
+            detail=f"Connect clusters {' and '.join(sorted(names))} share it as offsets topic",
         )
         for at, names in users.items()
         if len(names) > 1
     }
     for seen in sorted(intruders, key=lambda at: (at.at, at.connector)):
-        detail = f"connector {seen.connector} of {seen.home} commits into it"
+        detail = f"connector {seen.connector} of Connect cluster {seen.home} commits into it"
         found.setdefault(seen.at, TopicProblem(at=seen.at, problem=SHARED, detail=detail))
     return tuple(sorted(found.values()))
 

@@ -265,7 +265,7 @@ def _morning(at: float) -> Snapshot:
                 since=NOW - 1320.0,
                 evidence=(
                     EvidenceItem("lag", 33_000, "records"),
-                    EvidenceItem("oldest waits since", "2026-09-21T13:48:20Z", "time"),
+                    EvidenceItem("oldest record waits since", "2026-09-21T13:48:20Z", "time"),
                     EvidenceItem("states", "connector running, tasks: 1 running"),
                 ),
             ),

@@ -36,7 +36,7 @@ NOBODY = Subject(key=("lab", "mm2", "orders-0"), label="orders-0")
 
 
 @pytest.mark.parametrize(
-    ("kafka", "why"), [(None, UNCONFIGURED), ("east", "it is unknown whether there is anything")]
+    ("kafka", "why"), [(None, UNCONFIGURED), ("east", "whether work waits is unknown")]
 )
 def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
     out = SinkGroup("lab", "out", "connect-out", kafka)
@@ -250,8 +250,8 @@ def test_only_what_has_no_log_end_is_judged_by_its_rhythm():
     assert not without.placed
 
 
-NO_ENDS = "log_ends west is unavailable: no route"
-NO_SYNCS = f"tail {SYNCS.input} is unavailable: no route"
+NO_ENDS = "log ends of Kafka cluster west cannot be read: no route"
+NO_SYNCS = f"topic {SYNCS.input} cannot be read: no route"
 DEAD_ENDS = sight(heard(InputId(LOG_ENDS, kafka="west"), live=False), heard(SYNCS))
 DEAD_SYNCS = sight(heard(SYNCS, live=False))
 NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))

@@ -113,7 +113,7 @@ def test_where_nothing_lags_nobody_asks_whether_it_could_be_read():
 
 def test_since_when_the_oldest_record_waits_is_told():
     waiting = replace(MIRROR, behind_since=NOW)
-    assert told(mirror=waiting)["oldest waits since"] == moment(NOW)
+    assert told(mirror=waiting)["oldest record waits since"] == moment(NOW)
 
 
 @pytest.mark.parametrize("views", [{"mirror": MIRROR}, {"read": SINK, "sink": True}])

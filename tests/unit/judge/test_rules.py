@@ -1250,7 +1250,7 @@ def test_a_task_that_fails_before_anything_was_committed_is_told_so():
         play.fail()
         play.run(0.2)
     assert play.names() == ["poison_suspected"]
-    assert ("position", "nothing was committed yet") in pairs(play.only().evidence)
+    assert ("position", "no commit yet") in pairs(play.only().evidence)
     (run,) = play.register.failure_runs
     assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
 

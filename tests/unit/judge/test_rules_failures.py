@@ -263,11 +263,11 @@ def test_a_failure_without_a_reason_says_that_there_is_none(failure):
     play.world.listed(source("files", tasks=(Task(0, "failed", failure),)))
     play.look()
     told = play.only()
-    assert told.summary == "files task 0 FAILED: no reason was given."
-    assert ("task 0", "no reason was given") in pairs(told.evidence)
+    assert told.summary == "files task 0 FAILED: Connect reports no reason."
+    assert ("task 0", "Connect reports no reason") in pairs(told.evidence)
     play.world.listed(source("files", state="failed", failure=failure))
     play.look()
-    assert "files FAILED: no reason was given." in [at.summary for at in play.findings]
+    assert "files FAILED: Connect reports no reason." in [at.summary for at in play.findings]
 
 
 def test_restarts_are_a_loop_within_a_window_of_intervals():

@@ -76,9 +76,12 @@ def test_retention_is_near_where_more_waits_than_lies_before_the_position(change
 def test_retention_is_told_of_the_partition_that_it_reaches_first():
     play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
     told = found(play, Name.MM2_RETENTION_NEAR)
-    assert "that retention reaches within 1 h, before" in told.summary
-    assert told.summary.endswith("in 2 partitions: first in orders-1.")
-    assert pairs(told.evidence) == [("orders-1 away", "1 record"), ("orders-0 away", "49 records")]
+    assert "within 1 h retention reaches" in told.summary
+    assert told.summary.endswith("in 2 partitions, first in orders-1.")
+    assert pairs(told.evidence) == [
+        ("orders-1 headroom", "1 record"),
+        ("orders-0 headroom", "49 records"),
+    ]
 
 
 # --- records_lost --------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
     play.look()
     told = found(play, Name.MM2_TOPIC_RECREATED)
     evidence = texts(told.evidence)
-    assert evidence["topic id before"] == evidence["topic id now"] == (known or "not known")
+    assert evidence["topic id before"] == evidence["topic id now"] == (known or "unknown")
     assert (evidence["flow"], evidence["recreated"]) == ("west->east", "2 times")
     assert (told.connector, told.subject) == ("mm2", "orders")
 
@@ -201,7 +204,7 @@ def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(p
         ("id-1", "id-2", "deleted and created again"),
         (None, "id-2", "deleted and created again"),
         (None, None, "deleted and created again"),
-        ("id-2", "id-2", "whose log was cut"),
+        ("id-2", "id-2", "whose log was truncated"),
     ],
 )
 def test_a_topic_that_is_the_same_was_not_created_again(before, after, words):
@@ -310,10 +313,10 @@ def waiting(*partitions: dict) -> Play:
 
 def test_the_most_of_what_waits_is_told_first():
     told = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
-    assert told.summary.startswith("mm2 (west->east) has more records still to copy")
+    assert told.summary.startswith("mm2 (west->east) has more records left to copy")
     assert told.evidence == (
         EvidenceItem("left to copy", 570, "records"),
-        EvidenceItem("hardly ever more than", 50, "records"),
+        EvidenceItem("usually at most", 50, "records"),
         EvidenceItem("orders-1", 500, "records"),
         EvidenceItem("orders-2", 40, "records"),
         EvidenceItem("orders-0", 30, "records"),

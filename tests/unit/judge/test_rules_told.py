@@ -102,7 +102,7 @@ def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(
         play.world.commit("mm2", orders(at), offset)
     play.run(4)
     told = found(play, Name.HALF_RESET)
-    assert told.summary.startswith("mm2 (west->east) is reset by half in 2 partitions: ")
+    assert told.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
     evidence = texts(told.evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("none", "99")
     assert evidence["orders-0 sync written"] == moment(synced - 5)
@@ -231,7 +231,7 @@ def test_other_keys_are_counted():
     play.look()
     told = found(play, Name.DUPLICATE_KEYS)
     assert ("filename=/data/in.txt", "2 other raw keys") in pairs(told.evidence)
-    assert told.summary.startswith("files has 1 source partition written under keys ")
+    assert told.summary.startswith("files has 1 source partition with offsets under keys ")
 
 
 def test_what_was_reset_has_no_offset_that_a_task_could_fail_on():
@@ -295,15 +295,18 @@ def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_onc
         {"group": "far", "partition": 1, "landing": 30, "translated": 90},
     )
     told = found(play, Name.CHECKPOINTS_STALE)
-    assert "groups that get no checkpoints any more would start too far back" in told.summary
+    assert "after a failover they would start too far back" in told.summary
     assert (told.connect_cluster, told.connector, told.subject) == ("lab", None, "west->east")
-    landing = [(name, value) for name, value in pairs(told.evidence) if "land" in name]
-    assert [name.partition(" land")[0] for name, _ in landing[::2]] == [
+    landing = [(name, value) for name, value in pairs(told.evidence) if "start at" in name]
+    assert [name.partition(" would")[0] for name, _ in landing[::2]] == [
         "far orders-0",
         "far orders-1",
         "near orders-0",
     ]
-    assert landing[-2:] == [("near orders-0 lands at", "10"), ("near orders-0 could land at", "20")]
+    assert landing[-2:] == [
+        ("near orders-0 would start at", "10"),
+        ("near orders-0 could start at", "20"),
+    ]
 
 
 @pytest.mark.parametrize("unknown", ["checkpoint_at", "landing", "translated"])
@@ -369,7 +372,7 @@ def test_partitions_that_cannot_be_read_are_told_and_no_transaction_is_made_of_t
     told = found(play, Name.INPUT_DOWN)
     assert Name.HANGING_TRANSACTION not in play.names()
     assert told.subject == "tail east/connect-offsets"
-    assert "has 2 partition(s) that cannot be read; the others are" in told.summary
+    assert "has 2 partition(s) that cannot be read; the others can" in told.summary
     assert texts(told.evidence)["partition 4"] == "partition 4: it has no leader"
 
 
@@ -386,8 +389,8 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
     told = found(play, Name.INPUT_DOWN)
     assert told.connect_cluster == "lab"
     assert told.summary == (
-        f"Connect cluster lab does not answer since {moment(read)}; states of its connectors are "
-        "not known."
+        f"Connect cluster lab has not answered since {moment(read)}; the states of its connectors "
+        "are unknown."
     )
     assert told.severity is Severity.CRITICAL
     evidence = {"reason": "timeout", "last read": moment(read), "error": "no luck"}
@@ -466,7 +469,7 @@ def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
     told = found(play, Name.INPUT_DOWN)
-    assert told.summary == f"Topic {OFFSETS} is read too slowly."
+    assert told.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
     evidence = texts(told.evidence)
     assert (evidence["reason"], evidence["left to read"]) == ("stale", "70 records")
 

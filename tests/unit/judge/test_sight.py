@@ -69,23 +69,25 @@ def test_what_everything_would_show_is_gone():
     [
         pytest.param(
             world(heard(REST.id, live=False), READ),
-            "connect_rest lab is unavailable: no route",
+            "Connect cluster lab cannot be read: no route",
             id="rest",
         ),
         pytest.param(
             world(REST, heard(READ.id, live=False)),
-            "tail east/connect-offsets is unavailable: no route",
+            "topic east/connect-offsets cannot be read: no route",
             id="tail",
         ),
-        pytest.param(world(REST), "tail east/connect-offsets was not read yet", id="unread"),
+        pytest.param(
+            world(REST), "no successful read yet of topic east/connect-offsets", id="unread"
+        ),
         pytest.param(
             world(REST, heard(READ.id, frozen=True)),
-            "tail east/connect-offsets is unavailable: not read yet",
+            "topic east/connect-offsets cannot be read: held",
             id="frozen",
         ),
         pytest.param(
             world(REST, topology=Topology((), ()), ready=False),
-            "the offsets topic of lab is not found yet",
+            "the offsets topic of lab has not been found yet",
             id="starting",
         ),
     ],
@@ -99,7 +101,10 @@ def test_a_connector_that_is_not_listed_is_gone_whatever_its_topic_says():
 
 
 def test_a_sink_may_be_hidden_by_its_groups():
-    assert missing(world(REST), sink=True) == "groups lab was not read yet"
+    assert (
+        missing(world(REST), sink=True)
+        == "no successful read yet of consumer groups of Connect cluster lab"
+    )
 
 
 def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
@@ -159,7 +164,7 @@ def test_states_are_known_where_something_live_tells_them(inputs, topics, known)
         ({"tasks": (), "state": "stopped"}, (None, False)),
         (
             {"tasks": (Task(0, "unknown"), Task(1, "unknown"))},
-            ("Connect knows no state of its tasks", True),
+            ("Connect reports no state of its tasks", True),
         ),
         ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
     ],
@@ -181,7 +186,7 @@ def test_states_are_told_in_few_words():
     tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
     assert states(replace(FILES, tasks=tasks)) == "connector running, tasks: 1 failed, 2 running"
     assert states(replace(FILES, tasks=())) == "connector running, tasks: none"
-    assert states(None) == "not known"
+    assert states(None) == "unknown"
 
 
 # --- pauses that history knows nothing like ------------------------------------------------------
@@ -232,7 +237,7 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
 def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
     assert advanced(1800.0) is None
     assert advanced(1801.0) == (
-        f"nothing advanced since {moment(NOW - 1801.0)}, and by its history no pause misses 3.0 "
+        f"nothing advanced since {moment(NOW - 1801.0)}, and in its history no pause missed 3.0 "
         "expected advances"
     )
 
@@ -241,7 +246,7 @@ def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
     timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
     assert advanced(600.0, usual=timed) is None
     assert advanced(601.0, usual=timed) == (
-        f"nothing advanced since {moment(NOW - 601.0)}, and by its history no pause lasts for "
+        f"nothing advanced since {moment(NOW - 601.0)}, and in its history no pause lasted for "
         "10 min"
     )
 
@@ -250,7 +255,7 @@ def test_the_words_for_an_unusual_pause_are_the_same_when_it_exceeds_the_second_
     both = replace_struct(HOURLY, pause_s=7200.0)
     paused = {advanced(ago, usual=both) for ago in (7200.0, 7201.0, 9000.0)}
     assert {(at or "").partition("history ")[2] for at in paused} == {
-        "no pause lasts for 2 h or misses 3.0 expected advances"
+        "no pause lasted for 2 h or missed 3.0 expected advances"
     }
 
 
@@ -295,9 +300,9 @@ def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be
     assert unmirrored(replace(dead, last_reason="not_found")) is None
     assert (
         unmirrored(replace(dead, last_reason="denied"))
-        == "tail west/syncs is unavailable: no route"
+        == "topic west/syncs cannot be read: no route"
     )
-    assert unmirrored() == "tail west/syncs was not read yet"
+    assert unmirrored() == "no successful read yet of topic west/syncs"
 
 
 def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
@@ -306,12 +311,12 @@ def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
 
 def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
     gone = replace(heard(READ.id, live=False), last_reason="not_found")
-    assert missing(world(REST, gone)) == f"tail {OFFSETS} is unavailable: no route"
+    assert missing(world(REST, gone)) == f"topic {OFFSETS} cannot be read: no route"
 
 
 def test_who_is_not_listed_where_states_are_not_known_may_be_there():
     seen = world(heard(READ.id, live=False), connectors=())
-    assert missing(seen) == f"tail {OFFSETS} is unavailable: no route"
+    assert missing(seen) == f"topic {OFFSETS} cannot be read: no route"
 
 
 @pytest.mark.parametrize("listings", [False, True])

@@ -17,7 +17,7 @@ from .watches import BEGAN, copied, counted
 
 UNSEEN = Decision(Verdict.UNKNOWN, BLIND, "an input tells nothing")
 MOVES = Decision(Verdict.OK, 8, "it advances")
-SILENT = Decision(Verdict.SILENT, 5, "nothing admits a failure")
+SILENT = Decision(Verdict.SILENT, 5, "no state shows a failure")
 KEY = ("lab", "mm2", "orders-0")
 SUNK = SinkPartitionView("lab", "out", "orders", 0, committed=7, log_end=12, lag=5)
 OFFSET = decode_value(b'{"offset":90}')

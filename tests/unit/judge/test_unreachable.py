@@ -63,7 +63,7 @@ def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
     assert found.severity is Severity.CRITICAL
     assert found.subject == "log_ends west"
     assert found.summary == (
-        f"Kafka cluster west (127.0.0.1:29192) does not answer since {moment(BEGAN - 30.0)}; "
+        f"Kafka cluster west (127.0.0.1:29192) has not answered since {moment(BEGAN - 30.0)}; "
         "replication west->east cannot be judged."
     )
     assert [what for what, _ in pairs(found.evidence)] == ["log_ends west", "tail west/syncs"]

@@ -68,7 +68,7 @@ def test_the_cluster_that_lists_an_intruder_is_named_and_no_other_is():
     world.tail(whole=True)
     world.commit("theirs", FILE, {"position": 1})
     (problem,) = world.snapshot().topic_problems
-    assert problem.detail == "connector theirs of two commits into it"
+    assert problem.detail == "connector theirs of Connect cluster two commits into it"
 
 
 def test_a_connector_of_another_cluster_that_commits_here_makes_the_topic_shared():

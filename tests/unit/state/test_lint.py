@@ -105,13 +105,13 @@ def test_a_foreign_connector_that_commits_makes_a_topic_shared() -> None:
     topology = Topology(offsets_topics=(OffsetsTopic("one", AT),), flows=())
     (problem,) = shared(topology, (Intruder(at=AT, connector="jdbc", home="two"),))
     assert (problem.at, problem.problem) == (AT, "shared")
-    assert "jdbc of two" in problem.detail
+    assert "jdbc of Connect cluster two" in problem.detail
 
 
 def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
     intruders = (Intruder(AT, "jdbc", "two"), Intruder(AT, "files", "two"))
     (problem,) = shared(Topology(offsets_topics=(), flows=()), intruders)
-    assert "files of two" in problem.detail
+    assert "files of Connect cluster two" in problem.detail
 
 
 def test_topics_that_are_shared_are_told_in_order() -> None:
