@@ -9,6 +9,7 @@ import java.util.TreeMap;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
@@ -16,7 +17,8 @@ import org.apache.kafka.connect.source.SourceTask;
 /**
  * A source that counts to "limit", one record each, and goes on from its offset. Its partition has the fields that
  * "fields" names, in a map of the kind that "map" names: Connect writes and looks up the bytes that this map makes.
- * With "text" its offset is a text, which only it can read.
+ * With "text" its offset is a text, which only it can read. With "refuses" it refuses to have its offsets altered: in
+ * these words, or as one that does not support it ("unsupported") or that fails at it ("broken").
  */
 public class MapSource extends SourceConnector {
     private Map<String, String> settings;
@@ -49,12 +51,23 @@ public class MapSource extends SourceConnector {
                 .define("map", ConfigDef.Type.STRING, "hash", ConfigDef.Importance.LOW, "hash, linked, tree or of.")
                 .define("fields", ConfigDef.Type.LIST, "name,path", ConfigDef.Importance.LOW, "Names, in order.")
                 .define("field", ConfigDef.Type.STRING, "position", ConfigDef.Importance.LOW, "Of the offset.")
-                .define("text", ConfigDef.Type.BOOLEAN, false, ConfigDef.Importance.LOW, "The offset is a text.");
+                .define("text", ConfigDef.Type.BOOLEAN, false, ConfigDef.Importance.LOW, "The offset is a text.")
+                .define("refuses", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "To have offsets altered.");
     }
 
     @Override
     public boolean alterOffsets(Map<String, String> config, Map<Map<String, ?>, Map<String, ?>> offsets) {
-        return true;
+        String words = config.getOrDefault("refuses", "");
+        switch (words) {
+            case "":
+                return true;
+            case "unsupported":
+                throw new UnsupportedOperationException();
+            case "broken":
+                throw new IllegalStateException("no word of this reaches a client");
+            default:
+                throw new ConnectException(words);
+        }
     }
 
     @Override

@@ -20,6 +20,7 @@ from lab.onlooker import onlooker
 from lab.plugins import MAP_SOURCE
 from lab.product import Product
 from lab.recorder import Fault, Recorder, Trouble
+from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total
@@ -144,6 +145,62 @@ def test_the_position_is_what_the_task_goes_on_from_whatever_its_map(
     assert numbers_in(site.lab) == sum(limits.values())
     for finding in ("duplicate_keys", "unusable_offset", "remnant_offsets"):
         assert site.findings(finding) == []
+
+
+# What a connector does in its alterOffsets, and what is said of it (KIP-875).
+REFUSALS: Final[dict[str, str]] = {
+    "positions of a closed year stay as they are": "positions of a closed year stay as they are",
+    "unsupported": "doesn't support external modification of offsets",
+    "broken": "Failed to modify offsets",
+}
+
+
+@pytest.mark.parametrize("refuses", REFUSALS, ids=["in-words", "unsupported", "broken"])
+def test_a_connector_that_refuses_new_offsets_ends_as_it_was(
+    site: Site, tmp_path: Path, refuses: str
+) -> None:
+    name = f"refusing-{len(refuses)}"
+    pair = ({"name": "of name", "path": "of path"}, {"position": 3})
+    body = json.dumps({"offsets": [{"partition": pair[0], "offset": pair[1]}]})
+    tools = Toolbox(site.lab, directory=tmp_path)
+    site.lab.add(name, counting({"refuses": refuses}, FIRST))
+    try:
+        eventually(
+            site.product,
+            f"{name} at {FIRST}",
+            lambda: offset(site, name) == {"position": FIRST} or None,
+            timeout_s=WAIT_S,
+        )
+        ran = tools.change("offsets", "alter", name, "--offsets", "-", stdin=body, status=None)
+        assert ran.status != 0
+        assert REFUSALS[refuses] in ran.err
+        assert "not done" in ran.err
+        assert tools.open_plans(name) == []
+        site.lab.wait_running(name)
+        (kept,) = json.loads(tools.read("offsets", "export", "--connectors", name).out)[name]
+        assert kept["offset"] == {"position": FIRST}
+    finally:
+        site.lab.delete(name)
+
+
+def test_a_connector_that_refuses_its_first_offsets_is_not_left_behind(
+    site: Site, tmp_path: Path
+) -> None:
+    name, words = "refused-at-birth", "it begins where I say"
+    config = tmp_path / "connector.json"
+    pair = {"partition": {"name": "of name", "path": "of path"}, "offset": {"position": 3}}
+    body = {"name": name, "config": counting({"refuses": words}, FIRST), "initial_offsets": [pair]}
+    config.write_text(json.dumps(body))
+    tools = Toolbox(site.lab, directory=tmp_path)
+    ran = tools.change(
+        "connectors", "create", name, "--allow-new", "--config-file", str(config), status=None
+    )
+    assert ran.status != 0
+    assert words in ran.err
+    assert tools.open_plans(name) == []
+    listed = tools.own("connectors", "status", "--direct", "--json", status=None).json
+    assert name not in {at["name"] for at in listed}
+    assert len(listed) >= len(MAPS)
 
 
 def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) -> None:
