@@ -244,8 +244,8 @@ class Limits(Section):
     """Bounds on what one process holds; what they cut is counted in series_dropped_total."""
 
     source_partitions_max: int = Field(default=100_000, ge=1)
-    """Source partitions of a Connect cluster. MM2's checkpoint connector alone writes groups x
-    partitions of them."""
+    """Source partitions of a Connect cluster, whose keys may take so many KiB together. MM2's
+    checkpoint connector alone writes groups x partitions of them."""
     series_per_connector_max: int = Field(default=100_000, ge=1)
     """Series of one connector in a scrape."""
     series_max: int = Field(default=500_000, ge=1)

@@ -42,6 +42,7 @@ from exporter.state.syncs import SyncHistory
 _Record = TypeVar("_Record", CheckpointRecord, HeartbeatRecord)
 
 KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
+KEYS_CACHED_BYTES_MAX = 128 * 1024 * 1024  # of those: a quarter of a KiB each
 
 
 class Role(Protocol):
@@ -50,6 +51,11 @@ class Role(Protocol):
     @property
     def keys(self) -> int:
         """How many keys are remembered until `folded` is asked."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many bytes of keys and newest values are remembered until then."""
         ...
 
     def fold(self, messages: list[Message]) -> list[Message]:
@@ -72,6 +78,8 @@ class SourceRole:
         # Kafka partition -> raw key -> [last value, message of the last change, last message]
         self._slots: dict[int | None, dict[bytes, list[object]]] = {}
         self._keys: dict[bytes, SourceKey | Undecodable] = {}
+        self._keys_size = 0
+        self.size = 0
 
     @property
     def keys(self) -> int:
@@ -95,9 +103,11 @@ class SourceRole:
             slot = slots.get(key)
             if slot is None:
                 slots[key] = [value, message, message]
+                self.size += len(key) + len(message)
             elif slot[0] == value:
                 slot[2] = message
             else:
+                self.size += len(message) - len(slot[2])  # type: ignore[arg-type]
                 slot[0] = value
                 slot[1] = slot[2] = message
         return keyless
@@ -119,6 +129,7 @@ class SourceRole:
             else:
                 records.append(record)
         self._slots.clear()
+        self.size = 0
         return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
@@ -159,8 +170,10 @@ class SourceRole:
             return decode_key(None)
         found = self._keys.get(raw)
         if found is None:
-            if len(self._keys) >= KEYS_CACHED_MAX:
+            self._keys_size += len(raw)
+            if len(self._keys) >= KEYS_CACHED_MAX or self._keys_size > KEYS_CACHED_BYTES_MAX:
                 self._keys.clear()
+                self._keys_size = len(raw)
             found = self._keys[raw] = decode_key(raw)
         return found
 
@@ -173,6 +186,7 @@ class SyncRole:
 
     def __init__(self) -> None:
         self._last: dict[bytes, tuple[Message, SyncHistory]] = {}
+        self.size = 0
 
     @property
     def keys(self) -> int:
@@ -191,6 +205,7 @@ class SyncRole:
             if isinstance(value, Undecodable):
                 continue
             known = self._last.get(key)
+            self.size += 0 if known is not None else len(key) + len(message)
             history = SyncHistory() if known is None else known[1]
             history.add(*value, joined=False)
             self._last[key] = (message, history)
@@ -208,6 +223,7 @@ class SyncRole:
             else:
                 records.append(record)
         self._last.clear()
+        self.size = 0
         return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
@@ -252,6 +268,7 @@ class ListingRole:
         self._decode = decode
         self._last: dict[_Place, tuple[Message, _Listing]] = {}
         self._unreadable: dict[_Place, str] = {}
+        self.size = 0
 
     @property
     def keys(self) -> int:
@@ -268,10 +285,15 @@ class ListingRole:
                 continue
             says = self._decode(key, _bytes(message.value()))
             place = (key, message.partition())
-            self._unreadable.pop(place, None)
+            if self._unreadable.pop(place, None) is not None:
+                self.size -= len(key)
             if isinstance(says, Undecodable):
+                self.size += len(key)
                 self._unreadable[place] = says.reason
-            elif place not in self._last or not _outdated(says, self._last[place][1]):
+                continue
+            last = self._last.get(place)
+            if last is None or not _outdated(says, last[1]):
+                self.size += len(message) + (len(key) if last is None else -len(last[0]))
                 self._last[place] = (message, says)
         return keyless
 
@@ -281,6 +303,7 @@ class ListingRole:
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
+        self.size = 0
         return tuple(_listing_record(message, says) for message, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
@@ -323,6 +346,7 @@ class BesideRole(Generic[_Record]):
         self._record_of: Callable[[Message], _Record | Undecodable] = record_of
         self._last: dict[bytes, _Record] = {}
         self._unreadable: dict[bytes, str] = {}
+        self.size = 0
 
     @property
     def keys(self) -> int:
@@ -338,6 +362,8 @@ class BesideRole(Generic[_Record]):
                 keyless.append(message)
                 continue
             record = self._record_of(message)
+            if key not in self._last and key not in self._unreadable:
+                self.size += len(key)
             self._unreadable.pop(key, None)
             if isinstance(record, Undecodable):
                 self._unreadable[key] = record.reason
@@ -350,6 +376,7 @@ class BesideRole(Generic[_Record]):
         kept, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
+        self.size = 0
         return kept, unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:

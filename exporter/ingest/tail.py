@@ -52,6 +52,9 @@ RETRY_MAX_S = 15.0
 # What is remembered of a topic until all of it is read: half a KiB for each key at least, ten times
 # as many as a Connect cluster may have source partitions by default.
 KEYS_MAX = 1_000_000
+# Of the keys and their newest values: a topic of a few keys of a megabyte each has a number too.
+# Where a value was repeated, librdkafka's records hold it twice.
+BYTES_MAX = 256 * 1024 * 1024
 RETRY_TOO_LARGE_S = 300.0  # to read so many again takes seconds of CPU
 
 _log = structlog.get_logger()
@@ -199,6 +202,9 @@ class Tail:
             self._note_ends(role.fold(messages))
             if role.keys > KEYS_MAX:
                 raise TooLarge(str(self.topic), f"it has more than {KEYS_MAX} keys")
+            if role.size > BYTES_MAX:
+                what = f"its keys and their newest values take more than {BYTES_MAX} bytes"
+                raise TooLarge(str(self.topic), what)
             self._note_positions(reader, self._partitions)
             if self._stopped(0):
                 return False

@@ -39,6 +39,7 @@ from exporter.model.observations import (
 from exporter.model.offsets import Checkpoint
 from exporter.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
 from exporter.state.inputs import Inputs
+from exporter.state.key_budget import KeyBudget
 from exporter.state.landing import Standing, met
 from exporter.state.remote import (
     DEFAULT,
@@ -89,14 +90,18 @@ class _Checkpoints:
     newest: dict[_Where, _Newest] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
+    budget: KeyBudget = field(default_factory=lambda: KeyBudget(CHECKPOINTS_MAX))
 
     def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
         for record in records:
             said = record.checkpoint
             where = (said.group, said.topic, said.partition)
-            if where not in self.newest and len(self.newest) >= CHECKPOINTS_MAX:
-                self.dropped += 1
-                continue
+            if where not in self.newest:
+                size = len(said.group) + len(said.topic)
+                if not self.budget.admits(size):
+                    self.dropped += 1
+                    continue
+                self.budget.add(size)
             self.newest[where] = _Newest(said, record.at, read_at)
             self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
 
@@ -142,6 +147,7 @@ class Failover:
         self._there: dict[str, frozenset[str]] = {}
         self._checkpoints: dict[KafkaTopic, _Checkpoints] = {}
         self._heartbeats: dict[KafkaTopic, dict[tuple[str, str], float]] = {}
+        self._heartbeat_budgets: dict[KafkaTopic, KeyBudget] = {}
         self._answers: dict[FlowKey, _Answer] = {}
         self._asks: dict[FlowKey, tuple[object, GroupsToAsk | None]] = {}
         self._cut: set[tuple[FlowKey, str]] = set()
@@ -176,6 +182,7 @@ class Failover:
         if read.whole:
             self._checkpoints.pop(read.topic, None)
             self._heartbeats.pop(read.topic, None)
+            self._heartbeat_budgets.pop(read.topic, None)
         if checkpoints:
             self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(
                 checkpoints, None if read.whole else read.at
@@ -185,9 +192,15 @@ class Failover:
                 beat = record.heartbeat
                 beats = self._heartbeats.setdefault(read.topic, {})
                 of = (beat.source, beat.target)
-                if of not in beats and len(beats) >= HEARTBEATS_MAX:
-                    self._heartbeats_cut += 1
-                    continue
+                if of not in beats:
+                    budget = self._heartbeat_budgets.setdefault(
+                        read.topic, KeyBudget(HEARTBEATS_MAX)
+                    )
+                    size = len(beat.source) + len(beat.target)
+                    if not budget.admits(size):
+                        self._heartbeats_cut += 1
+                        continue
+                    budget.add(size)
                 beats[of] = beat.at
 
     def read(self, answer: GroupOffsetsRead) -> None:

@@ -25,6 +25,7 @@ from exporter.model.connectors import (
     TaskStatus,
 )
 from exporter.model.topology import TopicPartition
+from exporter.state.key_budget import KeyBudget
 
 STATUSES_MAX: Final = 500_000  # of connectors and tasks
 K = TypeVar("K", str, tuple[str, int | None])
@@ -42,6 +43,9 @@ class Listing:
         self._in_force: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
         self._copied: dict[str, frozenset[TopicPartition] | None] = {}
         self._conditions: dict[tuple[str, int | None], Condition] = {}
+        self._names: set[str] = set()
+        self._budget = KeyBudget(STATUSES_MAX)
+        self._is_shorter = False  # some may be gone since the names were counted
         self.dropped = 0
 
     def forget_configs(self) -> None:
@@ -54,10 +58,12 @@ class Listing:
             self._copied,
         ):
             known.clear()
+        self._is_shorter = True
 
     def forget_status(self) -> None:
         """The status topic is read anew, whole."""
         self._conditions.clear()
+        self._is_shorter = True
 
     def apply(self, records: Iterable[ConfigRecord | StatusRecord]) -> None:
         """Take in records of either topic; the rest of what they hold is not needed."""
@@ -83,20 +89,42 @@ class Listing:
                     pass
 
     def _is_beyond(self, record: ConfigRecord | StatusRecord) -> bool:
-        """Return whether the record is of one more connector, or status, than are kept."""
+        """Return whether the record is of one more connector, or status, than are kept, or of a
+        name for which there is no room.
+        """
         match record:
             case ConnectorConfigured(name, settings) if settings is not None:
-                return _is_full(self._settings, name, CONNECTORS_MAX)
+                beyond = _is_full(self._settings, name, CONNECTORS_MAX)
             case TasksCommitted(name, _):
-                return _is_full(self._tasks, name, CONNECTORS_MAX)
+                beyond = _is_full(self._tasks, name, CONNECTORS_MAX)
             case TaskConfigured(name, _, _):
-                return _is_full(self._uncommitted, name, CONNECTORS_MAX)
+                beyond = _is_full(self._uncommitted, name, CONNECTORS_MAX)
             case ConnectorStatus(name, condition) if condition is not None:
-                return _is_full(self._conditions, (name, None), STATUSES_MAX)
+                beyond = _is_full(self._conditions, (name, None), STATUSES_MAX)
             case TaskStatus(name, task, condition) if condition is not None:
-                return _is_full(self._conditions, (name, task), STATUSES_MAX)
+                beyond = _is_full(self._conditions, (name, task), STATUSES_MAX)
             case _:
                 return False
+        return beyond or not self._admits(name)
+
+    def _admits(self, name: str) -> bool:
+        """Return whether there is room for a name, and count it. Names that are gone are counted
+        until there is no more room.
+        """
+        if name in self._names:
+            return True
+        if not self._budget.admits(len(name)) and self._is_shorter:
+            statuses = {connector for connector, _ in self._conditions}
+            self._names = statuses.union(self._settings, self._tasks, self._uncommitted)
+            self._names.update(self._in_force, self._copied)
+            self._budget = KeyBudget(STATUSES_MAX)
+            self._budget.add(sum(map(len, self._names)), len(self._names))
+            self._is_shorter = False
+        if not self._budget.admits(len(name)):
+            return False
+        self._names.add(name)
+        self._budget.add(len(name))
+        return True
 
     def _delete(self, name: str) -> None:
         """Connect writes no tombstones for tasks, and forgets them all the same."""
@@ -108,6 +136,7 @@ class Listing:
             self._copied,
         ):
             known.pop(name, None)
+        self._is_shorter = True
 
     def _commit(self, name: str, tasks: int) -> None:
         """So many tasks from now on. None of them: it is stopped, and has to do what it had to."""
@@ -124,6 +153,7 @@ class Listing:
     def _judge(self, name: str, task: int | None, condition: Condition | None) -> None:
         if condition is None:
             self._conditions.pop((name, task), None)
+            self._is_shorter = True
             return
         before = self._conditions.get((name, task))
         if before is None or not condition.outdated_by(before):

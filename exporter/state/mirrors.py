@@ -20,6 +20,7 @@ from exporter.model.readings import Follower, LogBounds
 from exporter.model.topology import MirrorFlow, TopicPartition
 from exporter.state.account import Counts
 from exporter.state.ages import UNKNOWN, Ages, Stretch
+from exporter.state.key_budget import KeyBudget
 from exporter.state.lag import UNDATED, Lag, Seen, replication_lag
 from exporter.state.snapshot import MirrorPartitionView, SyncView
 from exporter.state.sync_lead import SyncLeads, SyncRun
@@ -33,7 +34,8 @@ ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are 
 class SyncBook:
     """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
     all of them tell, and in `runs` those that were read live. `dropped` counts records of
-    partitions beyond SYNCS_MAX; `whole_at` is when the topic was last read from its start.
+    partitions beyond SYNCS_MAX, or whose names take more than the `budget` has; `whole_at` is when
+    the topic was last read from its start.
     """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
@@ -42,21 +44,25 @@ class SyncBook:
     version: int = 0
     dropped: int = 0
     whole_at: float = inf
+    budget: KeyBudget = field(default_factory=lambda: KeyBudget(SYNCS_MAX))
 
     def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
         """Take in records in topic order: the last one wins. `whole`: there are no others."""
         if whole:
             self.whole_at = now
             self.newest.clear()
+            self.budget = KeyBudget(SYNCS_MAX)
             self.read.clear()
             for known_run in self.runs.values():
                 known_run.steps.clear()
         for record in records:
             sync = record.sync
             where = TopicPartition(sync.topic, sync.partition)
-            if len(self.newest) >= SYNCS_MAX and where not in self.newest:
-                self.dropped += 1
-                continue
+            if where not in self.newest:
+                if not self.budget.admits(len(where.topic)):
+                    self.dropped += 1
+                    continue
+                self.budget.add(len(where.topic))
             if not whole:
                 last = self.newest.get(where)
                 before = None if last is None else last[0].upstream_offset

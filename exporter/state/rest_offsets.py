@@ -26,6 +26,7 @@ from exporter.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+from exporter.state.key_budget import KeyBudget
 from exporter.state.lag import UNDATED, Seen
 from exporter.state.snapshot import SourcePartitionView
 from exporter.state.sources import everything
@@ -55,7 +56,8 @@ class _Partition(msgspec.Struct, gc=False):
 
 
 class RestOffsets:
-    """The newest answer for each connector, at most `partitions_max` source partitions in all.
+    """The newest answer for each connector, at most `partitions_max` source partitions in all,
+    whose identities take no more than a KeyBudget of so many allows.
 
     `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
     """
@@ -67,13 +69,12 @@ class RestOffsets:
         wants_topic: Callable[[str], bool] = everything,
     ) -> None:
         self._connect_cluster = connect_cluster
-        self._partitions_max = partitions_max
         self._wants_topic = wants_topic
         self._of: dict[str, dict[str, _Partition]] = {}
         self._labels: dict[str, dict[str, _Partition]] = {}
         self._mirrors: dict[str, dict[MirrorPartition, _Partition]] = {}
         self._classes: dict[str, str] = {}
-        self._known = 0
+        self._budget = KeyBudget(partitions_max)
         self._uncounted: set[str] = set()
         self._cut: set[str] = set()  # those whose last answer had entries that could not be read
         self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
@@ -119,7 +120,8 @@ class RestOffsets:
         """Forget all other connectors: their offsets are known in another way, or they are gone."""
         gone = self._of.keys() - set(connectors)
         for name in gone:
-            self._known -= len(self._of.pop(name))
+            left = self._of.pop(name)
+            self._budget.remove(sum(map(len, left)), len(left))
             self._labels.pop(name, None)
             self._mirrors.pop(name, None)
             self._uncounted.discard(name)
@@ -129,7 +131,7 @@ class RestOffsets:
             self.layout = object()
 
     def _added(self, connector: str, identity: str) -> _Partition | None:
-        if self._known >= self._partitions_max:
+        if not self._budget.admits(len(identity)):
             self._drop("source_partitions_max")
             return None
         key = decode_key(b"[%b,%b]" % (encode_sorted(connector), identity.encode()))
@@ -137,7 +139,7 @@ class RestOffsets:
             self._drop("rest_undecodable")
             return None
         partition = self._of[connector][identity] = _Partition(key)
-        self._known += 1
+        self._budget.add(len(identity))
         namesake = self._labels.setdefault(connector, {}).setdefault(key.label, partition)
         if namesake is not partition:
             namesake.namesake = partition.namesake = True

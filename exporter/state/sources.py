@@ -34,6 +34,7 @@ from exporter.model.offsets import (
     Undecodable,
 )
 from exporter.state.clock_skew import is_later
+from exporter.state.key_budget import KeyBudget
 from exporter.state.lag import Seen
 from exporter.state.snapshot import RawKeysView, SourcePartitionView
 from exporter.state.spellings import (
@@ -49,6 +50,7 @@ from exporter.state.spellings import (
 ORDERS_OF_FIRST: Final = 32
 ORDERS_MAX: Final = 8
 
+_BEYOND: Final = "source_partitions_max"  # why a source partition, or a raw key of it, is left out
 _BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
 
@@ -105,7 +107,8 @@ class _Partition(msgspec.Struct, gc=False):
 
 
 class SourceBook:
-    """The source partitions in one offsets topic of a Connect cluster, at most `partitions_max`.
+    """The source partitions in one offsets topic of a Connect cluster, at most `partitions_max`,
+    whose raw keys take no more than a KeyBudget of so many allows.
 
     `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
     """
@@ -126,11 +129,10 @@ class SourceBook:
         self._without_order: list[_Partition] = []  # they were added, and not looked at since
         self._orders: dict[str, set[FieldOrder]] = {}
         self._connect_cluster = connect_cluster
-        self._partitions_max = partitions_max
         self._wants_topic = wants_topic
         self._of: dict[str, dict[str, _Partition]] = {}
         self._labels: dict[str, dict[str, _Partition]] = {}
-        self._known = 0
+        self._budget = KeyBudget(partitions_max)
         self._classes: dict[str, str] = {}
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
@@ -178,6 +180,7 @@ class SourceBook:
             for partition in self._all():
                 if partition.log_offset < 0:
                     self._forget(partition)
+            self._budget.size = sum(map(self._key_bytes, self._all()))
         self.version += whole or bool(records)
 
     def prepare(self) -> None:
@@ -224,27 +227,66 @@ class SourceBook:
             key = record.key
             partition = self._find(key.connector, key.identity)
             if partition is None:
-                if self._known >= self._partitions_max:
-                    self._drop("source_partitions_max")
+                if not self._budget.admits(len(record.raw_key)):
+                    self._drop(_BEYOND)
                     continue
                 partition = self._add(key)
+                self._budget.add(len(record.raw_key) if key.is_spelling else 0)
+            elif self._is_beyond(partition, record):
+                self._drop(_BEYOND)
+                continue
             partition.read_at = read_at
             if not key.is_spelling:
-                if record.offset is None:
-                    partition.variants -= {record.raw_key}
-                else:
-                    partition.variants |= {record.raw_key}
+                self._note_variant(partition, record)
             elif self._is_alone(partition, record):
                 self._apply(partition, record, read_at)
-            elif record.live:
-                self._apply_several(partition, record, read_at)
-            else:  # of these none may be judged before all are read
-                self._spellings_of(partition, live=False).add(record)
-                several[key.connector, key.identity] = partition
+            else:
+                if record.raw_key not in self._raw_keys(partition):
+                    self._budget.add(len(record.raw_key), keys=0)
+                if record.live:
+                    self._apply_several(partition, record, read_at)
+                else:  # of these none may be judged before all are read
+                    self._spellings_of(partition, live=False).add(record)
+                    several[key.connector, key.identity] = partition
             if partition.view is not None:
                 partition.view = None
                 self._outdated.append(partition)
         return several.values()
+
+    def _is_beyond(self, partition: _Partition, record: SourceRecord) -> bool:
+        """Return whether a record has a raw key that its source partition did not have, and for
+        which there is no room.
+        """
+        size = len(record.raw_key)
+        if self._budget.admits_bytes(size) or record.raw_key in partition.variants:
+            return False
+        return record.raw_key not in self._raw_keys(partition)
+
+    def _raw_keys(self, partition: _Partition) -> tuple[bytes, ...]:
+        """Return the raw keys of a partition that a worker may write."""
+        spellings = self._spellings.get(partition.key.connector)
+        if spellings is not None and partition.key.identity in spellings:
+            return tuple(at.raw_key for at in spellings.spellings(partition.key.identity))
+        return (_raw_key(partition),) if partition.log_offset >= 0 else ()
+
+    def _key_bytes(self, partition: _Partition) -> int:
+        """Return how long its raw keys are together. One that is in the order of a HashMap is not
+        kept, and as long as its parts.
+        """
+        key, found = partition.key, sum(map(len, partition.variants))
+        spellings = self._spellings.get(key.connector)
+        if spellings is not None and key.identity in spellings:
+            return found + sum(len(at.raw_key) for at in spellings.spellings(key.identity))
+        return found + len(partition.own_key or key.connector + key.identity)
+
+    def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
+        """Take in a raw key that no worker writes, or that it is gone."""
+        before = len(partition.variants)
+        if record.offset is None:
+            partition.variants -= {record.raw_key}
+        else:
+            partition.variants |= {record.raw_key}
+        self._budget.add(len(record.raw_key) * (len(partition.variants) - before), keys=0)
 
     def _all(self) -> Iterator[_Partition]:
         return chain.from_iterable(of.values() for of in self._of.values())
@@ -255,7 +297,6 @@ class SourceBook:
 
     def _add(self, key: SourceKey) -> _Partition:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
-        self._known += 1
         if len(self._of[key.connector]) <= ORDERS_OF_FIRST:
             self._without_order.append(partition)
         self._in_order = self._wanted = None
@@ -488,7 +529,7 @@ class SourceBook:
 
     def complete(self) -> bool:
         """Is what we do not hold not in the topic either?"""
-        return not self._frozen and "source_partitions_max" not in self.dropped
+        return not self._frozen and _BEYOND not in self.dropped
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
@@ -521,7 +562,7 @@ class SourceBook:
         if self._frozen:
             return True  # an open transaction may hide what REST has seen
         partition = self._find(connector, identity)
-        if partition is None and self._known >= self._partitions_max:
+        if partition is None and (_BEYOND in self.dropped or not self._budget.admits(0)):
             return True  # it may be one of those that the bound cut: nothing is known of it
         if text == (None if partition is None else self._rest_text(partition)):
             return True

@@ -82,6 +82,36 @@ def test_a_topic_of_too_many_keys_is_not_read_and_tried_again_much_later(kafka, 
     assert following.waited_s.count(RETRY_TOO_LARGE_S) == 2
 
 
+@pytest.mark.parametrize(
+    "role",
+    [SourceRole, SyncRole, partial(ListingRole, decode_status), partial(BesideRole, _heartbeat)],
+    ids=["offsets", "syncs", "statuses", "heartbeats"],
+)
+def test_a_topic_of_few_keys_that_are_too_long_is_not_read_either(kafka, monkeypatch, role):
+    monkeypatch.setattr(tail, "BYTES_MAX", 2_500)
+    for number in range(3):
+        key = b'["files",{"filename":"/%d%b"}]' % (number, b"x" * 1_000)
+        kafka.produce(TOPIC.topic, key, sync(number))
+    following = Following(kafka, role_of=role)
+
+    def story():
+        yield failed("too_large")
+        monkeypatch.setattr(tail, "BYTES_MAX", 4_000)
+        yield whole
+
+    following.run(story())
+    assert following.waited_s.count(RETRY_TOO_LARGE_S) == 1
+
+
+def test_keys_that_are_written_again_and_again_take_no_more_than_their_newest_values(kafka):
+    for number in range(50):
+        kafka.produce(TOPIC.topic, KEY, value(number))
+        kafka.produce(TOPIC.topic, KEY, value(number))
+    role = SourceRole()
+    role.fold([*kafka.log(TOPIC.topic).records.values()])
+    assert role.size == len(KEY) + len(value(49))
+
+
 def test_a_bootstrap_says_that_it_is_not_there_yet_and_how_much_is_left(kafka):
     for number in range(5):
         kafka.produce(TOPIC.topic, KEY, value(number))

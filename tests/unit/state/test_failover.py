@@ -480,6 +480,17 @@ def test_more_checkpoints_than_can_be_kept_are_counted_and_those_that_are_kept_g
     assert dict(seen.dropped)["checkpoints"] == 2
 
 
+def test_checkpoints_and_heartbeats_whose_names_take_too_many_bytes_are_counted(monkeypatch):
+    monkeypatch.setattr(failover, "CHECKPOINTS_MAX", 100)
+    monkeypatch.setattr(failover, "HEARTBEATS_MAX", 100)
+    names = [f"{number:02}" * 15_000 for number in range(40)]
+    world = readable()
+    checkpointed(world, *(checkpoint(1, group=name) for name in names))
+    assert dict(world.snapshot().dropped)["checkpoints"] == 6
+    world.tail(*(beat(name, "y", NOW) for name in names), topic=HEARTBEATS, whole=True)
+    assert dict(world.snapshot().dropped)["heartbeats"] == 6
+
+
 def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
     monkeypatch.setattr(failover, "HEARTBEATS_MAX", 1)
     world = readable()

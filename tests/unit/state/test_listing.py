@@ -402,3 +402,19 @@ def test_more_than_can_be_kept_is_counted_and_what_is_kept_goes_on(bound, beyond
     assert dict(world.snapshot().dropped)["listing"] == 2
     tell(world, ConnectorStatus("mm2", condition("failed", 2)))
     assert connectors(world)["mm2"][0] == "failed"
+
+
+def test_names_that_take_too_many_bytes_are_left_out_until_others_are_gone(monkeypatch):
+    monkeypatch.setattr(listing_module, "STATUSES_MAX", 100)
+    known = Listing()
+    names = [letter * 300_000 for letter in "abcde"]
+    known.apply(ConnectorStatus(name, condition("running")) for name in names)
+    known.apply(TasksCommitted(name, 1) for name in names)
+    assert known.dropped == 4
+    known.apply([TaskStatus(names[0], 0, condition("failed"))])
+    assert known.dropped == 4
+    known.apply([ConnectorStatus(names[1], None), ConnectorConfigured(names[1], None)])
+    known.apply([ConnectorStatus(names[3], condition("running"))])
+    assert known.dropped == 4
+    known.apply([ConnectorStatus(names[4], condition("running"))])
+    assert known.dropped == 5

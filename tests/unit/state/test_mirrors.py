@@ -665,6 +665,17 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
     assert found == {0: None, 1: first_at}
 
 
+def test_syncs_whose_topics_take_too_many_bytes_are_counted(monkeypatch):
+    monkeypatch.setattr(mirrors_module, "SYNCS_MAX", 100)
+    world = mirrors()
+    for letter in "abcdef":
+        world.synced(1, topic=letter * 300_000)
+    world.synced(5)
+    snapshot = world.snapshot()
+    assert [at.upstream_offset for at in snapshot.syncs] == [1, 1, 1, 5]
+    assert dict(snapshot.dropped)["syncs"] == 3
+
+
 def test_more_syncs_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(monkeypatch):
     monkeypatch.setattr(mirrors_module, "SYNCS_MAX", 1)
     world = mirrors()

@@ -187,6 +187,14 @@ def test_entries_that_are_no_source_offsets_are_left_out_and_counted():
     assert dict(world.snapshot().dropped)["source_partitions_max"] == 4
 
 
+def test_entries_that_take_too_many_bytes_are_left_out_and_counted():
+    world = alone(source("files"), source("other"), source_partitions_max=100)
+    world.polled("other", ({"filename": "x" * 600_000}, {"position": 1}))
+    world.polled("files", ({"filename": "y" * 600_000}, {"position": 2}))
+    assert [*positions(world).values()] == ['{"position":1}']
+    assert dict(world.snapshot().dropped)["source_partitions_max"] == 1
+
+
 def test_a_topic_that_is_found_takes_over_once_it_is_read_to_its_end():
     world = World()
     world.listed(source("files"))

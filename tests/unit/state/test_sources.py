@@ -295,6 +295,30 @@ def test_source_partitions_over_the_bound_are_left_out_and_counted():
     assert dict(world.snapshot().dropped) == {"source_partitions_max": 2}
 
 
+def test_keys_that_take_too_many_bytes_are_left_out_and_counted_however_few_they_are():
+    world = files(source_partitions_max=100)  # a MiB of keys, at the least
+    for number in range(5):
+        world.commit("files", {"filename": f"/{number}" + "x" * 300_000}, {"position": number})
+    world.commit("files", FILE, {"position": 7})
+    assert len(world.partitions()) == 4
+    assert world.file().offset.number("position") == 7
+    assert dict(world.snapshot().dropped) == {"source_partitions_max": 2}
+
+
+def test_raw_keys_of_one_partition_that_take_too_many_bytes_are_left_out_and_counted():
+    world = files(source_partitions_max=100)
+    for number in range(5):
+        spaces = b" " * (300_000 + number)
+        world.commit("files", FILE, {"position": 9}, raw_key=VARIANT.replace(b",", b"," + spaces))
+    world.commit("files", FILE, {"position": 7})
+    view = world.file()
+    assert (view.variants, view.offset.number("position")) == (3, 7)
+    assert dict(world.snapshot().dropped) == {"source_partitions_max": 2}
+    world.tail(whole=True)  # the topic was made anew, and room with it
+    world.commit("files", {"filename": "x" * 900_000}, {"position": 1})
+    assert dict(world.snapshot().dropped) == {"source_partitions_max": 2}
+
+
 def test_the_bound_does_not_stop_partitions_that_are_known():
     world = files(source_partitions_max=1)
     world.commit("files", FILE, {"position": 1})
