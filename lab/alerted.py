@@ -108,15 +108,19 @@ class Alerted:
         return poison.delivered(self.sink, good())
 
     def over(self, incident: Json) -> dict[str, int]:
-        """The alert is over, everybody was told so, and so is the incident: what became of all that
-        was posted.
+        """Wait until the alert is over, posted as resolved, and the incident is over too. Return
+        what became of all that was posted.
+
+        POISON looks back for a quarter of an hour, and alone is left to be resolved.
         """
         self.alerting.over(FAILED, self.connector)
 
         def probe() -> dict[str, int]:
             found = self.alerting.hooks()
-            if found.get("new") != found.get("resolved") or not self.ended(incident):
-                raise NotYet(f"{found}, the incident is over: {self.ended(incident)}")
+            unresolved = found.get("new", 0) - found.get("resolved", 0)
+            left = [alert.name for alert in self.alerting.active()]
+            if unresolved != left.count(POISON) or not self.ended(incident):
+                raise NotYet(f"{found}, {left}, the incident is over: {self.ended(incident)}")
             return found
 
         return until("the end of the incident", probe, timeout_s=COMES_S_MAX)
