@@ -210,7 +210,7 @@ class Agent:
             assert remedy is not None
             if remedy.incident != incident.key or remedy.action is case.action or not told:
                 return True
-            self._void(plan_id, void=True, said=f"by now {case.action.value} is what may help")
+            self._void(plan_id, void=True, said=f"by now {case.action.value} may help instead")
         return False
 
     def _decide(self, watched: Watched, considered: Considered) -> None:
@@ -332,7 +332,7 @@ class Agent:
             elif late:
                 self._void(plan_id, void=False, said="no operator approved it")
             elif gone:
-                self._void(plan_id, void=True, said="what it was for is over")
+                self._void(plan_id, void=True, said="its incident is over")
             elif compare and (said := self._outlived(plan)) is not None:
                 self._void(plan_id, void=True, said=said)
         self._ledger.read_on()

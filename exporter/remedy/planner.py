@@ -174,12 +174,12 @@ class Planner:
         state = None if pin is None else compare_state(pin, seen.standing.state, changes)
         pinned = (
             (
-                "its configuration is another one",
+                "its configuration has changed",
                 pins.config_sha256,
                 config_sha256(case.connector, config),
             ),
             (
-                "it is another one of its name",
+                "it was deleted and created again",
                 pins.incarnation,
                 compare_incarnation(
                     pins.incarnation,

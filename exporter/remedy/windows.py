@@ -150,7 +150,7 @@ class Finder:
         return NotIdentified(
             "too_many_partitions",
             f"{len(still)} partitions stand still, of which {self._limits.partitions} at most are "
-            "inspected: so many are no record's fault",
+            "inspected: a record does not stop so many",
         )
 
     def _look(self, kafka: str, committed: bool | None, batch: int) -> _Look:  # noqa: FBT001 - a fact

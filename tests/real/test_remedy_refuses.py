@@ -105,7 +105,7 @@ def test_a_plan_for_a_connector_that_was_made_again_is_void(remedies: Stories) -
     assert told.ends[name]["record"] == "lapsed"
     said = told.ends[name]["said"]
     # The new one works for a moment: whoever looks just then sees that nothing is to be done.
-    assert "same_incarnation" in said or said == "what it was for is over"
+    assert "same_incarnation" in said or said == "its incident is over"
 
 
 def test_a_forged_or_replayed_alert_has_nothing_done(remedies: Stories) -> None:

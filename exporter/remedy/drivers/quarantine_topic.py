@@ -284,10 +284,10 @@ def _problems(topic: Topic, settings: TopicSettings) -> tuple[str, ...]:
     wanted = topic.retention_ms
     if settings.retention_ms != _WITHOUT_END and (wanted is None or settings.retention_ms < wanted):
         days = settings.retention_ms / _DAY_MS
-        right = "set retention.ms to -1, or say remedy.quarantine.retention_days"
+        right = "set retention.ms to -1, or configure remedy.quarantine.retention_days"
         found.append(f"it keeps records for {days:g} days, which is less than configured: {right}")
     if settings.retention_bytes != _WITHOUT_END:
-        found.append("it keeps so many bytes and no more: set retention.bytes to -1")
+        found.append("it limits retention by size: set retention.bytes to -1")
     if settings.in_sync_min > settings.replication:
         found.append(
             f"nothing can be written to it: min.insync.replicas is {settings.in_sync_min}, and "

@@ -145,7 +145,7 @@ def _paused(progress: Progress, now: float) -> Move:
 
 def _out_of_time(progress: Progress, now: float) -> Move:
     waited_s = round(now - progress.stopped_at)
-    said = f"it has been asked to stop {waited_s} s ago, and nothing was changed since"
+    said = f"it was asked to stop {waited_s} s ago, and nothing has changed since"
     return _fail(progress, Cause.TIMED_OUT, said, now)
 
 
@@ -206,7 +206,7 @@ def _command(progress: Progress) -> Command:
 def _identified(progress: Progress, event: Identified, now: float) -> Move:
     wanted = progress.plan.subject.identity
     if wanted is not None and event.identity != wanted:
-        said = f"this is another place than the plan's: {event.identity}, not {wanted}"
+        said = f"this is another Connect cluster than the plan's: {event.identity}, not {wanted}"
         return _stay(progress, Cause.CHANGED, said, now)
     known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
     asked_for = progress.last and (
@@ -284,7 +284,7 @@ def _ready(progress: Progress, look: Look, now: float) -> Move:
     if progress.spent >= progress.limits.attempts:
         if progress.answer is Answer.FAILED and look.standing is Standing.READY:
             return _refused(progress, look, now)
-        said = f"asked {progress.spent} times without effect: {look.said}"
+        said = f"requested {progress.spent} times without effect: {look.said}"
         return _expired(progress, said, now)
     if _stopped_too_long(progress, now):  # without a pause: this process stood still
         return _out_of_time(progress, now)

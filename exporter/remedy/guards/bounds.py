@@ -35,8 +35,8 @@ def storm(
     unhealthy: frozenset[Whose],
     in_remedy: frozenset[Whose],
 ) -> Reply:
-    """Not too many connectors are unhealthy at once, those in remediation included; and not within
-    a quarter of an hour after that.
+    """Few connectors are unhealthy at once, those in remediation included, and have been few for a
+    quarter of an hour.
     """
     ill = len(unhealthy | in_remedy)
     after = storm_after(storm_before, connectors=connectors, unhealthy=ill, now=now)
@@ -55,8 +55,8 @@ def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[
         return denies("another plan for this connector is not over")
     here = sum(whose[0] == connect for whose in in_remedy)
     said = (
-        f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; with this one "
-        f"{policy.per_connect} and {policy.total} may be"
+        f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; at most "
+        f"{policy.per_connect} and {policy.total} are allowed, this one included"
     )
     return held(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
 
@@ -131,7 +131,7 @@ def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> R
 
 def proven(*, approved_successes: int) -> Reply:
     """An action without approval must have succeeded here once with an operator's approval."""
-    said = f"{approved_successes} times approved by a person, and a success"
+    said = f"succeeded {approved_successes} times here with an operator's approval"
     return held(said, if_=approved_successes > 0)
 
 

@@ -26,8 +26,8 @@ SKIPPABLE: Final = frozenset(
 def observed(*, findings: frozenset[str]) -> Reply:
     """The daemon itself observes the problem, now: an alert is a hint and never evidence."""
     if not findings:
-        return denies("nothing is found wrong with this connector")
-    return passes(f"found by us: {', '.join(sorted(findings))}")
+        return denies("the daemon has no finding for this connector")
+    return passes(f"findings: {', '.join(sorted(findings))}")
 
 
 def repeated(
@@ -74,7 +74,7 @@ def no_veto(*, veto: str) -> Reply:
 def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Reply:
     """At least one certain method identifies the record, and no method contradicts it."""
     if conflicting:
-        return denies(f"{', '.join(sorted(conflicting))} speaks for another record, or for none")
+        return denies(f"{', '.join(sorted(conflicting))} points to another record, or to none")
     if not definitive:
         return denies("no method says for certain which record it is")
     return passes(f"identified by {', '.join(sorted(definitive))}")
@@ -90,14 +90,14 @@ def alone(*, alike: frozenset[Whose]) -> Reply:
     """Fewer than two other connectors of its class, its target or its worker fail within the same
     ten minutes.
     """
-    said = f"{len(alike)} others like it fail within ten minutes"
+    said = f"{len(alike)} similar connectors fail within ten minutes"
     return held(said, if_=len(alike) < ALIKE)
 
 
 def shown_first(*, policy: Policy, now: float, shown_since: float) -> Reply:
     """The problem was reported long enough for people to act themselves."""
     shown_s = now - shown_since
-    said = f"shown for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
+    said = f"reported for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
     return held(said, if_=shown_s >= policy.alert_before_s)
 
 
@@ -114,7 +114,7 @@ def restart_helps(*, failure_kind: str, veto: str) -> Reply:
     """The failure may not recur after a restart; failures of settings and permissions would."""
     hopeless = sorted({failure_kind, veto} & HOPELESS)
     if hopeless:
-        return denies(f"a failure of kind {hopeless[0]} does not get better by a restart")
+        return denies(f"a restart does not help against a failure of kind {hopeless[0]}")
     return passes(f"a failure of kind {failure_kind} may be gone after a restart")
 
 

@@ -60,7 +60,7 @@ def auto_action(*, policy: Policy, connect: str, connector: str, action: Action)
 def maintenance(*, policy: Policy, now: float) -> Reply:
     """No plan is made or begins in a forbidden window, or outside of the allowed ones."""
     why = policy.frozen(now)
-    return passes("no maintenance window speaks against it") if why is None else denies(why)
+    return passes("no maintenance window forbids it") if why is None else denies(why)
 
 
 def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Reply:
@@ -82,7 +82,7 @@ def plan_age(*, now: float, created_at: float, approval: Approval | None) -> Rep
 def approver(*, policy: Policy, approval: Approval | None, created_by: str) -> Reply:
     """Another operator than the proposer approves, unless remedy.second_person is false."""
     if approval is None:
-        return passes("not approved by a person, and treated so")
+        return passes("no operator has approved it")
     said = f"made by {created_by}, approved by {approval.by or 'no one'}"
     other = approval.by != created_by or not policy.second_person
     return held(said, if_=bool(approval.by.strip()) and other)
@@ -91,7 +91,7 @@ def approver(*, policy: Policy, approval: Approval | None, created_by: str) -> R
 def approved_plan(*, approval: Approval | None, plan_sha256: str) -> Reply:
     """The plan that is carried out is, byte for byte, the one that was approved."""
     if approval is None:
-        return passes("not approved by a person, and treated so")
+        return passes("no operator has approved it")
     same = approval.plan_sha256 == plan_sha256
     return held("the plan is " + ("" if same else "not ") + "the one that was approved", if_=same)
 
@@ -125,7 +125,7 @@ def same_policy(*, policy: Policy, policy_sha256: str) -> Reply:
 
 
 def restored_by_a_person(*, by_person: bool, approval: Approval | None) -> Reply:
-    """Only an operator has a backup restored."""
+    """Only an operator restores a backup."""
     wanted = by_person or approval is not None
     return held("an operator requested it" if wanted else "no operator requested it", if_=wanted)
 
@@ -135,9 +135,9 @@ def operator(*, operator_managed: bool | None, resource_problem: str | None) -> 
     forbids it.
     """
     if not operator_managed:
-        return passes("no operator is known to set it back")
+        return passes("no Kubernetes operator is known to revert it")
     if resource_problem is None:
-        return unknown("what the resource says by which an operator keeps this connector")
+        return unknown("the resource by which a Kubernetes operator manages this connector")
     return held(resource_problem or "its resource can be changed", if_=not resource_problem)
 
 
@@ -148,7 +148,7 @@ def unmanaged(
     detected, the configuration has to say so.
     """
     if operator_managed is False:
-        return passes("no operator reverts it")
+        return passes("no Kubernetes operator reverts it")
     if policy.unmanaged(connect, connector):
         return passes("configured as managed by no other tool (unmanaged: true)")
-    return unknown("whether an operator or GitOps reverts it; set unmanaged: true if none does")
+    return unknown("whether Strimzi or GitOps reverts it; set unmanaged: true if neither does")

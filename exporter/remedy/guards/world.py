@@ -59,7 +59,7 @@ def same_place(*, identity_planned: str, identity_now: str) -> Reply:
 def follows_its_group(*, policy: Policy, class_name: str) -> Reply:
     """A sink that stores its position elsewhere is not moved by moving its group."""
     known = profile(policy, class_name)
-    said = f"{class_name} is {known.value} as to where its position is"
+    said = f"its group's offset is {known.value} as the position of a {_simple(class_name)}"
     return held(said, if_=known is not Profile.UNSAFE)
 
 
@@ -74,7 +74,7 @@ def writes_before_it_commits(*, policy: Policy, class_name: str) -> Reply:
 
 def opaque(*, by_person: bool) -> Reply:
     """If only the connector understands its offsets, only an operator says which offset is next."""
-    said = "what comes next cannot be computed here; a plan of a person has to give it"
+    said = "the next offset cannot be computed; an operator has to give it"
     return held(said, if_=by_person)
 
 
@@ -119,8 +119,8 @@ def in_the_log(
     log_end: int,
     bounds_read_at: float,
 ) -> Reply:
-    """The position is in the log before and after, read just now: past its end everything
-    would be read again.
+    """The position is in the log before and after, read just now: beyond the log end a connector
+    would read everything again.
     """
     aged, fresh = _age(now, bounds_read_at, stage)
     said = (

@@ -221,7 +221,7 @@ def refusal(failure: Failure | None) -> NotIdentified | None:
         kind = failure.veto or failure.kind
         return NotIdentified(
             "vetoed",
-            f"it failed for a reason of kind {kind}: that is no record's fault",
+            f"it failed for a reason of kind {kind}: a record does not cause that",
             (EvidenceItem("failure", str(kind)),),
         )
     return None
@@ -306,7 +306,7 @@ def _changed(
     if standing.end_seen is not None and window.end < standing.end_seen:
         return "log_end_went_back", f"ended at {standing.end_seen} before, and ends at {window.end}"
     if place.next > window.end:
-        said = f"ends at {window.end}, and {place.next} is next: it would be read from its start"
+        said = f"ends at {window.end}, and {place.next} is next: a reader would begin at its start"
         return "position_past_end", said
     if place.next < window.log_start:
         said = f"begins at {window.log_start}, and {place.next} was next: retention took the rest"
@@ -327,7 +327,7 @@ def only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NotIdentified:
     if len(bad) > 1:
         return NotIdentified(
             "corrupt_in_many",
-            "records of several partitions are corrupt: that is a disk, and no record",
+            "records of several partitions are corrupt: a disk causes that, not a record",
             tuple(
                 EvidenceItem("corrupt at", f"{_name(at.place.at)}@{at.window.corrupt_at}")
                 for at in bad

@@ -96,8 +96,8 @@ def _refused(subject: SinkSubject) -> NotIdentified | None:
     if failure is None:
         return NotIdentified(
             "no_failure",
-            "no task of it has failed: it waits, or tries the same again and again, as it does for "
-            "what is away and comes back; no record is known to be the cause",
+            "no task of it has failed: it waits or retries, as for a target that is unreachable; "
+            "no record is known to be the cause",
         )
     denied = refusal(failure)
     if denied is not None or failure.kind == "corrupt":
@@ -262,12 +262,12 @@ class _Search:
         where, window = f"{at.topic}-{at.partition}@{offset}", suspect.window
         record = next((each for each in window.records if each.offset == offset), None)
         if record is None and offset < window.next_offset:
-            return self._none("record_is_gone", f"{where} failed, and is not there any more")
+            return self._none("record_is_gone", f"{where} failed, and is no longer there")
         if record is None or record is not window.records[0]:
             return self._none(
                 "committed_before_poison",
-                f"{where} fails, and {suspect.place.next} is committed: a skip would take what is "
-                "good in between with it",
+                f"{where} fails, and {suspect.place.next} is committed: a skip would also skip the "
+                "good records in between",
                 EvidenceItem("fails", where),
             )
         if offset != suspect.place.next:

@@ -165,9 +165,9 @@ class Policy:
     def frozen(self, now: float) -> str | None:
         """Why nothing may be planned now; None if it may."""
         if any(window.holds(now) for window in self.deny):
-            return "in a maintenance window in which nothing is planned"
+            return "inside a maintenance window that forbids plans"
         if self.only_in and not any(window.holds(now) for window in self.only_in):
-            return "outside the maintenance windows in which something may be planned"
+            return "outside the maintenance windows that allow plans"
         return None
 
 
@@ -248,7 +248,7 @@ def _over(
         counted = [skip for skip in skips if skip.whose in held or skip.at > now - window_s]
         count = len(counted) + len(held - {skip.whose for skip in counted})
         if count >= most:
-            return f"{count} skipped within the last {name}, and {most} may be"
+            return f"{count} skipped within the last {name}; at most {most} are allowed"
     return None
 
 

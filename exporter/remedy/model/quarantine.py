@@ -354,7 +354,7 @@ def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
         for line in rest:
             count += 1
             if end is not None:
-                return Damaged("it goes on behind its end")
+                return Damaged("it continues after its last line")
             found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
             if "lines" in found:
                 end = msgspec.json.decode(line, type=_End)

@@ -155,7 +155,7 @@ def waiting(said: str) -> str:
 def taken_up(progress: Progress) -> str:
     """When another process's plan is gone on with."""
     plan = progress.plan
-    return f"going on with plan {plan.plan_id} ({plan.verb}), which was not finished"
+    return f"continuing plan {plan.plan_id} ({plan.verb}), which was not finished"
 
 
 def ending(progress: Progress, options: str) -> str:
@@ -242,7 +242,7 @@ def cut_off(progress: Progress, options: str) -> str:
     begun = progress.sent > 0
     step = f"{'roll back: ' if progress.undoing else ''}{doing(progress.step)}"
     return (
-        f"{plan.subject.connector}: cut off at the step: {step}"
+        f"{plan.subject.connector}: interrupted at the step: {step}"
         f"{', which may have happened' if begun else ''}. "
         f"{_what_stands(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` finishes it or puts "
         f"everything back; the next change of this connector does that first."
@@ -293,14 +293,14 @@ def _decided(record: AnyRecord) -> str:
         case ModeSet():
             return f"mode {record.mode or 'as configured'} by {record.by}: {record.because}"
         case PauseSet():
-            return f"{'held' if record.paused else 'let go'} by {record.by}: {record.because}"
+            return f"{'paused' if record.paused else 'resumed'} by {record.by}: {record.because}"
         case BreakerSet():
             now = "open" if record.open else "closed"
             return f"breaker of {record.scope} {now} by {record.by}: {record.because}"
         case IncidentSeen():
             return f"{record.connector}: {record.said}"
         case IncidentOver():
-            return f"over: {record.incident}"
+            return f"incident over: {record.incident}"
         case Refused():
             return f"{record.connector}: {record.action}: {refusal(record)}"
         case Replayed():

@@ -340,7 +340,7 @@ def test_what_an_earlier_run_left_is_finished_before_anything_else(
     assert worker.changes() == []
 
     done = shell.change("import", stdin=document(src=[(A, {"position": 3})]))
-    assert "going on with plan cut-off" in done.stderr
+    assert "continuing plan cut-off" in done.stderr
     assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 3}}
     assert worker.connectors["src"].state == "RUNNING"
     assert "open" not in shell.run("reset", "src", "--dry-run").stderr

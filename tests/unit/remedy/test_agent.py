@@ -247,7 +247,7 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.go_on(15)
     assert agency.dossier(plan_id).stands is Stands.VOID
-    assert agency.dossier(plan_id).said == "its configuration is another one"
+    assert agency.dossier(plan_id).said == "its configuration has changed"
     assert agency.changes() == []
 
 
@@ -303,7 +303,7 @@ def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
     log.records = [record for record in log.records if record.at.offset != at]
     Person(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
-    assert only(agency, Stands.VOID).said == "what it was for is over"
+    assert only(agency, Stands.VOID).said == "its incident is over"
     assert agency.changes() == []
 
 

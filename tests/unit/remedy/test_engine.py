@@ -140,7 +140,7 @@ def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
 
 
 def test_another_place_is_left_alone() -> None:
-    said = "this is another place than the plan's: x, not cluster-1"
+    said = "this is another Connect cluster than the plan's: x, not cluster-1"
     found = move(at(STOPPING, identified=False), Identified("x"))
     assert over(found) == (Ending.UNCHANGED, Cause.CHANGED, said)
     begun = at(ALTERING, identified=False, touched=frozenset({STOPPING}))
@@ -289,7 +289,7 @@ def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
         return
     assert turns(found) == (ToState(State.RUNNING),)
     assert isinstance(found.records[0], Turned)
-    told = "it has been asked to stop 180 s ago, and nothing was changed since"
+    told = "it was asked to stop 180 s ago, and nothing has changed since"
     assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
     unbounded = msgspec.structs.replace(SKIP.remedy, stop_total_s=None)
     plan = msgspec.structs.replace(SKIP, remedy=unbounded)

@@ -142,7 +142,7 @@ def test_what_was_asked_for_often_enough_is_left_to_a_person(
     progress: Progress, ended: Ending
 ) -> None:
     spent = replace(progress, sent=3, spent=3, asked_at=0.0, touched=CHANGED)
-    said = "asked 3 times without effect: it is so"
+    said = "requested 3 times without effect: it is so"
     assert over(seen(spent, Standing.READY)) == (ended, Cause.TIMED_OUT, said)
     assert isinstance(seen(replace(spent, spent=2), Standing.READY).command, CarryOut)
 

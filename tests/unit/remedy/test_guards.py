@@ -503,7 +503,7 @@ def test_an_exhausted_budget_opens_a_breaker():
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
     ((scope, why),) = guards.trips(said, given)
     assert scope == "lab/orders-sink"
-    assert why == "of this connector 3 skipped within the last hour, and 3 may be"
+    assert why == "of this connector 3 skipped within the last hour; at most 3 are allowed"
 
 
 def test_what_denies_beside_a_budget_opens_nothing():

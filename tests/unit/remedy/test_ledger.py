@@ -37,7 +37,7 @@ LIVES = {
     "waits": (),
     "rejected": (Rejected(at=AT, by="ada", because="no"),),
     "expired": (Lapsed(at=AT, void=False, said="no operator approved it"),),
-    "void": (Lapsed(at=AT, void=True, said="what it was for is over"),),
+    "void": (Lapsed(at=AT, void=True, said="its incident is over"),),
     "approved": (Approved(at=AT, by="ada", plan_sha256="s"),),
     "running": (Approved(at=AT, by="ada", plan_sha256="s"), "opened"),
     "parked": ("opened", PARKED),

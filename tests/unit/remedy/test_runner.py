@@ -380,7 +380,7 @@ def test_a_bug_half_way_does_not_keep_from_people_what_it_leaves_behind(bench):
     bench.driver.misbehave = bug
     with pytest.raises(ZeroDivisionError):
         bench.runner().run(plan_of())
-    assert "cut off at the step: set the offsets of 2 source partitions" in bench.told[-1]
+    assert "interrupted at the step: set the offsets of 2 source partitions" in bench.told[-1]
     assert "It was running before, and may be stopped now" in bench.told[-1]
     assert "`offsetwatch plan recover p1 --config F --state-dir" in bench.told[-1]
 
@@ -393,7 +393,7 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
     assert "cannot be written" in result.said
-    assert "cut off at the step: stop the connector, which may have happened" in result.said
+    assert "interrupted at the step: stop the connector, which may have happened" in result.said
     assert [step for _, step in bench.world.writes] == [ToState(State.STOPPED)]
     bench.driver.misbehave = lambda step: None
     bench.died()

@@ -143,7 +143,7 @@ def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None
 
 def test_waiting_and_going_on_are_told() -> None:
     assert (words.waiting("for tasks"), words.waiting("")) == ("waiting: for tasks", "")
-    said = "going on with plan p1 (alter offsets), which was not finished"
+    said = "continuing plan p1 (alter offsets), which was not finished"
     assert words.taken_up(BEGUN) == said
 
 
@@ -178,33 +178,38 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
     [
         pytest.param(
             BEGUN,
-            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets may "
+            "orders: interrupted at the step: set the offsets of 2 source partitions. "
+            "Its offsets may "
             "be the old ones, the new ones, or some of each. As they were before, they are in "
             "/b/one backup. It was running before, and may be stopped now. ",
             id="not-sent",
         ),
         pytest.param(
             replace(BEGUN, sent=1, frozen=None),
-            "orders: cut off at the step: set the offsets of 2 source partitions, which may have "
+            "orders: interrupted at the step: set the offsets of 2 source partitions, "
+            "which may have "
             "happened. Its offsets may be the old ones, the new ones, or some of each. It was "
             "running before, and may be stopped now. ",
             id="sent",
         ),
         pytest.param(
             replace(BEGUN, undoing=True, touched=frozenset({0})),
-            "orders: cut off at the step: roll back: set the offsets of 2 source partitions. Its "
+            "orders: interrupted at the step: roll back: set the offsets of 2 source "
+            "partitions. Its "
             "offsets are unchanged. It was running before, and may be stopped now. ",
             id="on-the-way-back",
         ),
         pytest.param(
             replace(BEGUN, touched=frozenset({1})),
-            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets are "
+            "orders: interrupted at the step: set the offsets of 2 source partitions. "
+            "Its offsets are "
             "unchanged. ",
             id="not-stopped",
         ),
         pytest.param(
             replace(NOWHERE, touched=frozenset({0})),
-            "orders: cut off at the step: set the offsets of 2 source partitions. Its offsets are "
+            "orders: interrupted at the step: set the offsets of 2 source partitions. "
+            "Its offsets are "
             "unchanged. ",
             id="was-in-no-state",
         ),
@@ -321,8 +326,8 @@ REFUSED = Refused(
         (Lapsed(at=1.0, void=False, said="x"), "not approved in time: x"),
         (ModeSet(at=1.0, mode="auto", by="ada", because="x"), "mode auto by ada: x"),
         (ModeSet(at=1.0, mode=None, by="ada", because="x"), "mode as configured by ada: x"),
-        (PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"), "held by ada: x"),
-        (PauseSet(at=1.0, paused=False, until=None, by="ada", because="x"), "let go by ada: x"),
+        (PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"), "paused by ada: x"),
+        (PauseSet(at=1.0, paused=False, until=None, by="ada", because="x"), "resumed by ada: x"),
         (
             BreakerSet(at=1.0, scope="lab/orders", open=True, by="agent", because="x"),
             "breaker of lab/orders open by agent: x",
@@ -337,7 +342,7 @@ REFUSED = Refused(
             ),
             "m: x",
         ),
-        (IncidentOver(at=1.0, incident="i"), "over: i"),
+        (IncidentOver(at=1.0, incident="i"), "incident over: i"),
         (REFUSED, "orders: stop: pause: held; storm: nobody knows"),
         (
             msgspec.structs.replace(REFUSED, would=True),
