@@ -5,6 +5,12 @@ what stands under the bytes that its own map serialises to: of several raw keys 
 partition, those that its connector commits under (state/spellings.py). A change is written under
 all keys that stand there for a source partition, and a key is made up only where none does that a
 task may look up: in the order of the document, of the connector's other keys, or of a HashMap.
+
+One key may stand in two Kafka partitions, after their number was changed or by another partitioner.
+A worker that starts reads them in no order, and the record that it reads last counts
+(KafkaOffsetBackingStore). Here the one in the key's home counts, the partition to which Connect's
+producer writes it as there are partitions now: what it committed since their number was changed is
+there and nowhere else. Timestamps, of two writers perhaps, order only what is not at home.
 Pure; called by the storage driver and by places.
 """
 
@@ -124,7 +130,7 @@ class Contents:
                     live=False,
                     ours=at.stored.ours,
                 )
-                for at in self.by_connector.get(connector, ())
+                for at in _without_strays(self, self.by_connector.get(connector, ()))
                 if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
             )
         return self._spellings[connector]
@@ -183,7 +189,7 @@ def pairs(contents: Contents, connector: str) -> tuple[Pair, ...]:
     found = []
     for identity, records in _by_identity(contents, connector).items():
         key = _looked_up(contents, connector, identity, records)
-        offset = _offset(contents, _effective(key, records))
+        offset = _offset(contents, _effective(contents, key, records))
         if isinstance(offset, SourceOffset) and not offset.is_null:
             found.append(Pair(identity, offset.text, _told(key, records)))
     return tuple(sorted(found, key=lambda at: at.partition))
@@ -299,12 +305,24 @@ def _usual(
     return contents.orders(connector).get(frozenset(fields))
 
 
-def _effective(key: bytes | None, records: Iterable[_Of]) -> Stored | None:
-    """The record that counts. Of a key in two partitions Connect takes the one that it happens to
-    read last; the younger one is the better guess.
-    """
+def _effective(contents: Contents, key: bytes | None, records: Iterable[_Of]) -> Stored | None:
+    """The record of a key that counts: the one at home, or else the youngest by its timestamp."""
     found = [at.stored for at in records if key is not None and at.stored.key == key]
-    return max(found, key=_age, default=None)
+    return max(found, key=lambda stored: (_is_home(contents, stored), _age(stored)), default=None)
+
+
+def _is_home(contents: Contents, stored: Stored) -> bool:
+    """Return whether it stands where Connect's producer writes its key by now."""
+    if contents.partitions is None or stored.key is None:
+        return False
+    return partition_of(stored.key, contents.partitions) == stored.kpartition
+
+
+def _without_strays(contents: Contents, records: Iterable[_Of]) -> list[_Of]:
+    """Leave out the records of keys that also stand at home."""
+    found = list(records)
+    home = {at.stored.key for at in found if _is_home(contents, at.stored)}
+    return [at for at in found if at.stored.key not in home or _is_home(contents, at.stored)]
 
 
 def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
@@ -349,8 +367,12 @@ def _values(
             contents.where,
             f"{connector} {pair.partition}: Connect's bytes for such a partition are unknown",
         )
+    effective = _effective(contents, looked_up, records)
+    if effective is not None and _is_home(contents, effective):
+        # It may be a tombstone, which would count beside what stands elsewhere.
+        places.add((effective.key, effective.kpartition))
     has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
-    counts = _offset(contents, _effective(looked_up, records))
+    counts = _offset(contents, effective)
     if not _is(counts, pair.offset):  # what it has in one partition is older than that in another
         has = {at for at in has if at[0] != looked_up}
     for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
@@ -365,8 +387,7 @@ def _place(contents: Contents, key: bytes, records: tuple[_Of, ...]) -> int | No
     """Where a key that has no value now belongs: where it last stood, or where Java puts it."""
     if contents.partitions is None:
         return None
-    gone = [at.stored for at in records if at.stored.key == key]
-    last = max(gone, key=_age, default=None)
+    last = _effective(contents, key, records)
     return partition_of(key, contents.partitions) if last is None else last.kpartition
 
 
@@ -401,11 +422,15 @@ def _odd(
     yield from _other_keys(contents, connector, identity, records, looked_up)
     if len(own) > 1:
         numbers = ", ".join(str(at.kpartition) for at in own)
+        counts = _effective(contents, looked_up, records)
+        home = counts is not None and _is_home(contents, counts)
+        why = "to which Connect writes it now" if home else "the newest by its timestamp"
         yield (
             f"{identity}: its key stands in partitions {numbers} of {contents.where}; Connect "
-            "takes the one that it happens to read last"
+            f"uses the one that it reads last when it starts. Shown is the one in partition "
+            f"{None if counts is None else counts.kpartition}, {why}"
         )
-    offset = _offset(contents, _effective(looked_up, records))
+    offset = _offset(contents, _effective(contents, looked_up, records))
     if isinstance(offset, Undecodable):
         yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
     elif offset is not None and offset.is_null:

@@ -98,14 +98,14 @@ def test_a_key_that_was_removed_comes_back_where_it_was():
     assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
 
 
-def test_a_key_that_was_removed_twice_comes_back_where_it_was_last():
+def test_a_key_that_was_removed_twice_comes_back_at_its_home():
     found = topic(Stored(KEY, None, 3, 7, 20.0), Stored(KEY, None, 20, 8, 10.0))
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 20),)
 
 
 def test_a_key_that_stands_is_not_written_where_it_was_removed():
-    found = topic(Stored(KEY, AT_1, 3, 7, 10.0), Stored(KEY, None, 20, 8, 20.0))
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+    found = topic(Stored(KEY, AT_1, 20, 7, 10.0), Stored(KEY, None, 3, 8, 20.0))
+    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 20),)
 
 
 def test_a_record_of_which_no_time_is_known_is_the_oldest():
@@ -122,6 +122,35 @@ def test_records_are_written_in_the_order_of_topic_partitions_and_keys():
     assert [(base64.b64decode(at.key), at.kpartition) for at in written] == sorted(
         there, key=lambda at: (at[1], at[0])
     )
+
+
+HOME = partition_of(KEY, 25)
+AWAY, FARTHER = (HOME + 1) % 25, (HOME + 2) % 25
+
+
+def test_of_a_key_in_two_partitions_the_one_at_its_home_counts_whatever_the_clocks_say():
+    """The topic had fewer partitions once, and who wrote then had a clock that was ahead."""
+    found = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, AT_2, HOME, 3, 1000.0))
+    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
+    assert (
+        f"Shown is the one in partition {HOME}, to which Connect writes it" in notes(found, "c")[0]
+    )
+    reset = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, None, HOME, 3, 1000.0))
+    assert pairs(reset, "c") == ()
+    assert set_records(reset, "c", (Pair(FILE, '{"position":2}'),)) == (
+        *sorted(
+            (record(KEY, AT_2, HOME), record(KEY, AT_2, AWAY)), key=lambda at: at.kpartition or 0
+        ),
+    )
+
+
+def test_of_a_key_that_is_not_at_its_home_the_newest_counts_by_its_timestamp():
+    found = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, AT_2, FARTHER, 3, 1000.0))
+    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
+    assert f"Shown is the one in partition {AWAY}, the newest" in notes(found, "c")[0]
+    gone = topic(Stored(KEY, None, AWAY, 7, 2000.0), Stored(KEY, None, FARTHER, 3, 1000.0))
+    (written,) = set_records(gone, "c", (Pair(FILE, '{"position":2}'),))
+    assert written == record(KEY, AT_2, AWAY)
 
 
 def test_a_key_in_two_partitions_is_written_in_both():
@@ -159,15 +188,15 @@ def test_nothing_is_removed_that_is_not_there():
 @pytest.mark.parametrize(
     ("younger", "written"),
     [
-        pytest.param(None, ((KEY, AT_1, 20),), id="removed-elsewhere"),
-        pytest.param(AT_2, ((KEY, AT_1, 3), (KEY, AT_1, 20)), id="another-elsewhere"),
+        pytest.param(None, ((KEY, AT_1, 4),), id="removed-elsewhere"),
+        pytest.param(AT_2, ((KEY, AT_1, 3), (KEY, AT_1, 4)), id="another-elsewhere"),
         pytest.param(AT_1, (), id="the-same-elsewhere"),
     ],
 )
 def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_anew(
     younger, written
 ):
-    found = topic(Stored(KEY, AT_1, 20, 5, 100.0), Stored(KEY, younger, 3, 1, 200.0))
+    found = topic(Stored(KEY, AT_1, 4, 5, 100.0), Stored(KEY, younger, 3, 1, 200.0))
     wanted = Pair(FILE, '{"position":1}')
     assert (wanted in pairs(found, "c")) is (not written)
     assert set_records(found, "c", (wanted,)) == tuple(record(*at) for at in written)

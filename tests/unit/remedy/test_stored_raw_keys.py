@@ -8,6 +8,7 @@ import json
 import pytest
 
 from exporter.decode.javamap import connect_key, hash_map_order
+from exporter.decode.partitioner import partition_of
 from exporter.remedy import backups
 from exporter.remedy.model.plan import Pair
 from exporter.remedy.model.stored import (
@@ -71,6 +72,17 @@ def test_of_two_keys_the_one_that_the_connector_went_on_with_counts_and_both_are
     assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":250}', own().decode()),)
     assert written(found, Pair(IDENTITY, '{"position":7}')) == {own(): at(7), rest(): at(7)}
     assert "does not commit now" in notes(found, "fpl")[0]
+
+
+def test_what_its_own_key_left_in_another_partition_does_not_make_it_unsure():
+    home = partition_of(own(), 25)
+    found = topic(
+        Stored(rest(), at(5), partition_of(rest(), 25), 7, 10.0),
+        Stored(own(), at(250), home, 9, 2000.0),
+        Stored(own(), at(100), (home + 1) % 25, 3, 2100.0),
+    )
+    assert pairs(found, "fpl") == (Pair(IDENTITY, '{"position":250}', own().decode()),)
+    assert not any("not known until it commits again" in note for note in notes(found, "fpl"))
 
 
 def test_what_rest_may_have_written_last_is_said_to_be_unsure_and_all_keys_are_changed():
