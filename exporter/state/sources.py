@@ -266,7 +266,8 @@ class SourceBook:
         """Return the raw keys of a partition that a worker may write."""
         spellings = self._spellings.get(partition.key.connector)
         if spellings is not None and partition.key.identity in spellings:
-            return tuple(at.raw_key for at in spellings.spellings(partition.key.identity))
+            found = spellings.spellings(partition.key.identity)
+            return tuple(spelling.raw_key for spelling in found)
         return (_raw_key(partition),) if partition.log_offset >= 0 else ()
 
     def _key_bytes(self, partition: _Partition) -> int:
@@ -276,7 +277,9 @@ class SourceBook:
         key, found = partition.key, sum(map(len, partition.variants))
         spellings = self._spellings.get(key.connector)
         if spellings is not None and key.identity in spellings:
-            return found + sum(len(at.raw_key) for at in spellings.spellings(key.identity))
+            return found + sum(
+                len(spelling.raw_key) for spelling in spellings.spellings(key.identity)
+            )
         return found + len(partition.own_key or key.connector + key.identity)
 
     def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:

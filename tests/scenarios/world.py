@@ -329,11 +329,11 @@ class World(HostileVerbs):
     def do_reroute(self, told: Any) -> None:
         """A person changes the transforms of mirrors, which restarts them."""
         given = only("reroute", told, "connector", "routes")
-        for at in self._named(given["connector"]):
-            assert isinstance(at, Mirror)
-            at.flush(self.now)
-            at.routes = routes_of("reroute.routes", given["routes"])
-            at.restart(self.now)
+        for mirror in self._named(given["connector"]):
+            assert isinstance(mirror, Mirror)
+            mirror.flush(self.now)
+            mirror.routes = routes_of("reroute.routes", given["routes"])
+            mirror.restart(self.now)
 
     def do_use_own_topic(self, told: Any) -> None:
         """Its configuration names an offsets topic of its own; it is restarted, and finds in there

@@ -267,9 +267,9 @@ class Truth:
         """
         there = frozenset(self.world.kafkas["east"].data)
         asked = {
-            (groups.flow, at.topic, at.remote)
+            (groups.flow, partition.topic, partition.remote)
             for groups in snapshot.groups_to_ask
-            for at in groups.partitions
+            for partition in groups.partitions
         }
         for flow in snapshot.topology.flows:
             name = (flow.connect_cluster, flow.connector)
@@ -279,9 +279,9 @@ class Truth:
             said = {(topic, remote_topic(flow, topic, there)) for topic in names}
             said |= {(topic, remote) for key, topic, remote in asked if key == flow.key}
             for topic, remote in said:
-                known = {at.copies[*name, topic] for at in recent if (*name, topic) in at.copies}
-                if remote is not None and remote not in known:
-                    yield Wrong("copy", f"{name} copies {topic} to {remote}, was {sorted(known)}")
+                copies = [moment.copies.get((*name, topic)) for moment in recent]
+                if remote is not None and remote not in copies:
+                    yield Wrong("copy", f"{name} copies {topic} to {remote}, was {set(copies)}")
             for topic in {topic for key, topic, _ in asked if key == flow.key}:
                 if all(self._shares(moment, name, topic) for moment in recent):
                     yield Wrong("merged", f"{name} {topic} is asked for as if alone in its copy")
@@ -297,16 +297,20 @@ class Truth:
         for view in snapshot.groups:
             name = self._mirror_of(view)
             place = TopicPartition(view.topic, view.partition)
-            if view.best is None or name is None or any(at.strangers for at in self.moments):
+            if (
+                view.best is None
+                or name is None
+                or any(moment.strangers for moment in self.moments)
+            ):
                 continue
             spans = [
-                at.landings[name, view.group, place]
-                for at in since
-                if (name, view.group, place) in at.landings
+                moment.landings[name, view.group, place]
+                for moment in since
+                if (name, view.group, place) in moment.landings
             ]
             if not spans or len(spans) < len(since):
                 continue
-            least, most = min(at[0] for at in spans), max(at[1] for at in spans)
+            least, most = min(first for first, _ in spans), max(last for _, last in spans)
             if not least <= view.best <= most:
                 text = f"{view.group} {place} at {view.upstream} could go on at {view.best}"
                 yield Wrong("landing", f"{name}: {text}, not within {least}..{most}")

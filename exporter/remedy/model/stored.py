@@ -320,9 +320,9 @@ def _is_home(contents: Contents, stored: Stored) -> bool:
 
 def _without_strays(contents: Contents, records: Iterable[_Of]) -> list[_Of]:
     """Leave out the records of keys that also stand at home."""
-    found = list(records)
-    home = {at.stored.key for at in found if _is_home(contents, at.stored)}
-    return [at for at in found if at.stored.key not in home or _is_home(contents, at.stored)]
+    found = [(record, _is_home(contents, record.stored)) for record in records]
+    at_home = {record.stored.key for record, is_home in found if is_home}
+    return [record for record, is_home in found if is_home or record.stored.key not in at_home]
 
 
 def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
