@@ -145,7 +145,7 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         if elsewhere:
-            raise Malformed(listener.where, "this is no document of offsetwatch") from exc
+            raise Malformed(listener.where, "this is not a document of offsetwatch") from exc
         return None
     old_s = max(0.0, SystemClock().now() - head.at)
     if loaded is not None and not elsewhere and not _serves(head, loaded, old_s):

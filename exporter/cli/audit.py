@@ -161,7 +161,7 @@ def _clusters(flow: MirrorFlow, sides: Sides, *, headers: bool) -> Clusters:
 
 
 def _transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
-    """What may explain a difference; nothing does where the configuration is not to be had."""
+    """What may explain a difference; nothing does where the configuration cannot be read."""
     for connect in loaded.connect:
         if connect.name == flow.connect_cluster and connect.worker_urls:
             reader = reader_of(connect, connect.poll.timeout_s)

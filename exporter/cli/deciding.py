@@ -60,7 +60,7 @@ def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> i
             case Stale():
                 return _stale(answer.sha256)
             case Expired():
-                output.error(f"its time to be approved was over at {output.moment(answer.at)}")
+                output.error(f"the time for its approval ended at {output.moment(answer.at)}")
                 return CHANGED
             case SelfApproval():
                 who = row.created_by
@@ -105,7 +105,7 @@ def abort(access: Access, plan_id: str, *, because: str) -> int:
         match answer:
             case Done():
                 output.error(
-                    f"plan {plan_id} is asked to roll back as far as possible: plan show {plan_id} "
+                    f"plan {plan_id} will roll back as far as possible: plan show {plan_id} "
                     "shows its progress"
                 )
                 return OK

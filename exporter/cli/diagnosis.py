@@ -63,13 +63,13 @@ _OTHER_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
     (Denied, "check the credentials, and the rights that docs/acls.md lists"),
     (NotFound, "check the name, and the right to describe it (docs/acls.md)"),
     (CutOff, "check that the address is of the right service, and what stands between"),
-    (ServerError, "look into its log at this moment"),
+    (ServerError, "read its log around this time"),
     (
         Malformed,
         "check that the address is that of the service, and not of a proxy or a login page",
     ),
     (TooLarge, "watch fewer connectors with one worker, or raise the bound"),
-    (ClientError, "look into its log at this moment, and run doctor again"),
+    (ClientError, "read its log around this time, and run doctor again"),
 )
 
 
@@ -111,7 +111,7 @@ def topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> Lin
     """Does it give topics an identity (KIP-516)?"""
     seen = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
     if not seen:
-        return Line(about, "topic ids", "unknown", "no topic that we may describe")
+        return Line(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
     if any(shape.topic_id is None for shape in seen):
         return Line(
             about,
@@ -164,11 +164,13 @@ def permissions(
             + ("" if needed else ": the offsets topic is found and topics are linted by it"),
         )
     if silent:
-        yield Line(about, "topic ACLs", "unknown", "the broker does not say what we may do")
+        yield Line(about, "topic ACLs", "unknown", "the broker does not report these rights")
     elif shapes and not missing:
         readable = [topic for topic, shape in shapes.items() if isinstance(shape, TopicShape)]
         if readable:
-            yield Line(about, "topic ACLs", "ok", f"all we need on {_named(sorted(readable))}")
+            yield Line(
+                about, "topic ACLs", "ok", f"all required rights on {_named(sorted(readable))}"
+            )
     yield from _group_permissions(about, groups)
 
 
@@ -190,7 +192,7 @@ def _group_permissions(
             "allow Describe on these groups: without it their sinks have no lag",
         )
     elif None in groups.values():
-        yield Line(about, "group ACLs", "unknown", "the broker does not say what we may do")
+        yield Line(about, "group ACLs", "unknown", "the broker does not report these rights")
     elif groups:
         yield Line(about, "group ACLs", "ok", f"Describe on {_named(sorted(groups))}")
 
@@ -302,13 +304,13 @@ def worker_clock(about: str, theirs: float | None, before: float, after: float) 
     skew = max(0.0, theirs - after, before - (theirs + 1.0))
     ahead = "ahead of" if theirs > after else "behind"
     if skew <= SKEW_S_MAX:
-        return Line(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of ours")
+        return Line(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
     return Line(
         about,
         "clock",
         "warn",
-        f"{skew:.0f} s {ahead} ours",
-        "set both by NTP: ages and lags in seconds compare our clock with record timestamps",
+        f"{skew:.0f} s {ahead} this machine's",
+        "set both by NTP: ages and lags in seconds compare this clock with record timestamps",
     )
 
 
@@ -392,7 +394,7 @@ def linted(
             about,
             "internal topics",
             "unknown",
-            f"cleanup.policy of {_named(hidden)} is hidden from us",
+            f"cleanup.policy of {_named(hidden)} is hidden from offsetwatch",
             "allow DescribeConfigs on these topics",
         )
     roles = {at.role for at in facts}

@@ -72,6 +72,6 @@ def _rights(read: KubeReader, cluster: Cluster, connect: Connect, *, acts: bool)
     about, check = f"connect {connect.name}", "strimzi rights"
     if not missing:
         return Line(about, check, "ok", f"offsets in {at.namespace} may be changed")
-    said = f"in {at.namespace} we may not {', '.join(missing)}: offsets are not listed or changed"
+    said = f"no right in {at.namespace} to {', '.join(missing)}: offsets are not listed or changed"
     advice = "docs/strimzi.md has the rights; of the chart: strimzi.offsets.enabled"
     return Line(about, check, "warn" if acts else "ok", said, advice if acts else None)

@@ -95,7 +95,7 @@ def _decoded(answered: ReadAnswer) -> ExplainBody:
     try:
         return documents.decode(answered.body, ExplainBody)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed(answered.by, f"this is no document of ours: {exc}") from exc
+        raise Malformed(answered.by, f"this is not a document of offsetwatch: {exc}") from exc
 
 
 def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:

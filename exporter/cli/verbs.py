@@ -177,7 +177,7 @@ def parse_status(found: ReadAnswer) -> StatusDocument:
     try:
         return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed(found.by, f"this is no document of ours: {exc}") from exc
+        raise Malformed(found.by, f"this is not a document of offsetwatch: {exc}") from exc
 
 
 def status(reading: Reading, *, output_format: OutputFormat) -> int:

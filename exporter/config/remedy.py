@@ -58,8 +58,8 @@ class Repeat(Section):
 
 
 class Budgets(Section):
-    """How many records may be skipped, other than by an operator's own plan. What is
-    above is a reason to look, not to go on: the breaker opens.
+    """How many records may be skipped, other than by an operator's own plan. Beyond a
+    limit the breaker opens: an operator has to inspect the connector.
     """
 
     connector_hour: int = Field(default=3, ge=0)

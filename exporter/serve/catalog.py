@@ -70,17 +70,17 @@ CATALOG: tuple[Spec, ...] = (
     INPUT_UP := gauge(
         "input_up",
         INPUT,
-        "1 if the last attempt to read this input worked, 0 if it failed or none was made yet. An "
-        "input has the labels of its kind: tail kafka and topic (connect_cluster alone while an "
-        "offsets topic is searched for), log_ends kafka, connect_rest connect_cluster, "
-        "rest_offsets connect_cluster and connector, groups connect_cluster, and source and target "
-        "if they are those of a flow.",
+        "1 if the last attempt to read this input succeeded, 0 if it failed or none was made yet. "
+        "Labels by kind: tail (kafka, topic; connect_cluster alone while its offsets topic is "
+        "searched for), log_ends (kafka), connect_rest (connect_cluster), rest_offsets "
+        "(connect_cluster, connector), groups (connect_cluster; source and target too if they are "
+        "those of a flow).",
         optional=INPUT[1:],
     ),
     INPUT_LAST_SUCCESS := gauge(
         "input_last_success_timestamp_seconds",
         INPUT,
-        "Unix time, by our own clock, of the last attempt to read this input that worked.",
+        "Unix time, by the clock of offsetwatch, of the last successful read of this input.",
         optional=INPUT[1:],
     ),
     INPUT_ERRORS := counter(
@@ -104,7 +104,8 @@ CATALOG: tuple[Spec, ...] = (
     TAIL_BEHIND := gauge(
         "tail_behind_records",
         TAIL,
-        "Records between our own read position and the end of the internal topic, all partitions.",
+        "Records between the read position of offsetwatch and the end of the internal topic, all "
+        "partitions.",
     ),
     CONNECTOR_STATE := gauge(
         "connector_state",

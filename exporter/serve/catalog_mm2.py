@@ -40,7 +40,7 @@ MM2: tuple[Spec, ...] = (
         "mm2_ahead_records",
         MIRROR_PARTITION,
         "Distance of the replicated offset beyond the upstream log end. Above 0 the upstream "
-        "topic was recreated or truncated, or the offset was altered by hand.",
+        "topic was recreated or truncated, or an operator altered the offset.",
     ),
     TOPIC_LAG := gauge(
         "mm2_topic_replication_lag_records",

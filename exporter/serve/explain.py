@@ -354,7 +354,7 @@ def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -
                 continue
             yield (
                 f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
-                "was re-created or cut, or the offset was altered by hand"
+                "was recreated or truncated, or an operator altered the offset"
             )
         elif at["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"

@@ -233,7 +233,7 @@ class ReadServer:
     async def _healthy(self, _: web.Request) -> web.Response:
         if self._alive():
             return web.Response(text="healthy\n")
-        return web.Response(status=503, text="the main loop has stopped turning\n")
+        return web.Response(status=503, text="the main loop hangs\n")
 
     async def _ready(self, _: web.Request) -> web.Response:
         snapshot = self._snapshot()

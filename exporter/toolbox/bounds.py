@@ -150,7 +150,7 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
         found.append(
             "the file cannot be seen from here: a position counts bytes from its start, and past "
-            "its end the task waits without a word"
+            "its end the task waits silently"
         )
     return tuple(found)
 

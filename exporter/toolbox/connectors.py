@@ -143,7 +143,7 @@ def _left_behind(known: Connector, place: RestPlace) -> str:
         return "it has no offsets that would stay behind"
     what = "1 offset stays" if count == 1 else f"{count} offsets stay"
     return (
-        f"its {what} behind, and a connector of the same name would go on from there; where that "
+        f"its {what} behind, and a connector of the same name would continue there; where that "
         f"is not wanted, `{connector_command('offsets reset', known.name)}` first"
     )
 

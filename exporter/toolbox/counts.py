@@ -113,7 +113,7 @@ def skips(counts: Collection[Count]) -> tuple[Problem, ...]:
     return tuple(
         Problem(
             where=name_of(at.partition),
-            wrong=f"it would go on at {at.after} in place of {at.before}: at most {at.skipped} "
+            wrong=f"it would continue at {at.after} in place of {at.before}: at most {at.skipped} "
             "record(s) would never be copied, LOST downstream unless they are there already",
             right=f"at most {at.before}, or say --allow-skip",
         )

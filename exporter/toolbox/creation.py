@@ -207,7 +207,7 @@ def _checked(
     name = request.connector
     if not request.pairs:
         said = (
-            f"{name} is created stopped, and is then {state.value}; it goes on from the offsets "
+            f"{name} is created stopped, and is then {state.value}; it continues from offsets "
             "that an earlier connector of its name left behind, if there are any"
         )
         return (), (said,)
@@ -252,7 +252,7 @@ def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Proble
 
 _BY_HAND: Final = (
     "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
-    "wherever it likes: where that does no harm, create it, then `{stop}` and "
+    "an offset of its own choice: where that does no harm, create it, then `{stop}` and "
     "`offsets import`"
 )
 

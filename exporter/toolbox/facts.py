@@ -139,7 +139,7 @@ def gather(
     """All that is known of one connector, with the log bounds of the `wanted` partitions that it
     reads and that there are.
 
-    settings    None where its configuration is not to be had
+    settings    None where its configuration cannot be read
     home        the configured name of the cluster that its workers use; None if it has none
     upstream    where the configuration itself names the cluster that it copies from
     """

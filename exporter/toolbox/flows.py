@@ -114,7 +114,7 @@ def _blind(wish: Wish, known: Facts) -> Problem:
     if known.mirror is None:
         return Problem(
             where=f"--flow {wish.flow}",
-            wrong=f"the configuration of {known.connector} is not to be had",
+            wrong=f"the configuration of {known.connector} cannot be read",
             right="; ".join(known.unknown),
         )
     return Problem(

@@ -227,7 +227,7 @@ def _off_the_log(chosen: Chosen, logs: Mapping[MirrorPartition, LogBounds]) -> I
         if stored is not None and stored + 1 > log.end:
             yield (
                 f"{name_of(at)}: its offset {stored} lies beyond the end of its log ({log.end}), "
-                "which was cut or created again: MirrorMaker begins elsewhere at its next start, "
+                "which was truncated or recreated: MirrorMaker begins elsewhere at its next start, "
                 "whatever is done here"
             )
         elif stored is not None and 0 <= stored + 1 < log.start:

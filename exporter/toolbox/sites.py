@@ -155,7 +155,7 @@ def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
         if admin.members(group):
             return f"group {group} has members"
     except Denied:
-        return f"we may not see group {group}"
+        return f"offsetwatch may not describe group {group}"
     try:
         _, count = admin.shape(topic)
     except NotFound:

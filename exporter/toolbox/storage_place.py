@@ -138,7 +138,7 @@ class StoragePlace:
             found = (*found, what)
         where = self._storage(connector).where
         if where in self._missing:
-            found = (*found, f"{where} is not there yet: the worker has not begun it")
+            found = (*found, f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
             own = {at.partition for at in pairs(contents, connector)}

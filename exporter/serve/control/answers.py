@@ -52,16 +52,16 @@ UNAUTHORISED_USERS: Final = problem(
 THROTTLED: Final = problem(
     429, "throttled", "too many failed attempts from this address", ("Retry-After", "60")
 )
-NOT_FOUND: Final = problem(404, "not_found", "there is no such thing here")
+NOT_FOUND: Final = problem(404, "not_found", "there is no such path or object")
 FORBIDDEN: Final = problem(403, "forbidden", "your role does not allow this")
-SCOPED: Final = problem(403, "forbidden", "you are held to some connectors, and this is of all")
-MISDIRECTED: Final = problem(403, "misdirected", "this is not a name of this listener")
-BROWSER: Final = problem(403, "no_browsers", "requests of web pages are not answered")
+SCOPED: Final = problem(403, "forbidden", "your role covers some connectors, and this needs all")
+MISDIRECTED: Final = problem(403, "misdirected", "the Host header does not name this listener")
+BROWSER: Final = problem(403, "no_browsers", "requests from web pages are refused")
 TOO_LARGE: Final = problem(413, "too_large", "the body is larger than 1 MiB")
 NOT_JSON: Final = problem(415, "not_json", "send application/json, in UTF-8 and not compressed")
-BAD_REQUEST: Final = problem(400, "bad_request", "this is no HTTP request that can be understood")
+BAD_REQUEST: Final = problem(400, "bad_request", "malformed HTTP request")
 NO_JOURNAL: Final = problem(
-    503, "journal_unavailable", "the journal cannot be used, and without it nothing is changed"
+    503, "journal_unavailable", "the journal cannot be used: nothing is changed without it"
 )
 
 
@@ -70,4 +70,4 @@ def not_leader(said: str) -> Answer:
     return problem(503, "not_leader", said, ("Retry-After", "5"))
 
 
-INTERNAL: Final = problem(500, "internal_error", "a bug; the log says more")
+INTERNAL: Final = problem(500, "internal_error", "a bug in offsetwatch: see the daemon's log")

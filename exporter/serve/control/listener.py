@@ -261,7 +261,7 @@ def _names(listen: str) -> frozenset[str] | None:
 
 def _not_allowed(methods: Any) -> Answer:
     allow = ("Allow", ", ".join(sorted(methods)))
-    return problem(405, "method_not_allowed", "this can be asked in other ways only", allow)
+    return problem(405, "method_not_allowed", "this path has other methods", allow)
 
 
 async def _body(request: Request) -> bytes | Answer:

@@ -19,16 +19,16 @@ _REASONS: Final = {
     200: "Done; the answer is the requested document.",
     201: "Made.",
     202: "Taken.",
-    400: "It cannot be understood.",
+    400: "The request is malformed.",
     401: "The client is not authenticated.",
-    403: "The client has no right to it.",
-    404: "There is no such thing.",
-    409: "It stands otherwise by now.",
+    403: "The role of the client does not allow it.",
+    404: "There is no such path or object.",
+    409: "The state has changed in the meantime.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    422: "It cannot be planned.",
-    429: "Too much at once.",
-    503: "Without a journal nothing is changed.",
+    422: "No plan can be made.",
+    429: "Too many requests.",
+    503: "The journal cannot be used: nothing is changed.",
 }
 _QUERIES: Final[dict[str, dict[str, Any]]] = {
     "state": {"type": "string", "enum": [state.value for state in PlanState]},
@@ -110,7 +110,7 @@ def _hook() -> dict[str, Any]:
         },
     }
     return {
-        "summary": "Alerts, as Alertmanager sends them: a reason to look, and never evidence. "
+        "summary": "Alerts, as Alertmanager sends them: hints, never evidence. "
         "Needs the role hook.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": _responses((202,), body=True, content="application/json"),

@@ -168,15 +168,15 @@ def _no(outcome: No) -> Answer:
             said = "this is not the plan that you read: read it again"
             return problem(409, "plan_changed", said, plan_sha256=outcome.sha256)
         case Expired():
-            said = "its time to be approved is over"
+            said = "the time for its approval is over"
             return problem(409, "plan_expired", said, expired_at=outcome.at)
         case SelfApproval():
             return problem(403, "self_approval", "a plan needs another approver than its author")
         case AlreadyDecided():
-            said = "it is past the point where this could be decided"
+            said = "the state of the plan no longer allows this"
             return problem(409, "already_decided", said, state=outcome.state, by=outcome.by)
         case KeyReused():
-            said = "under this Idempotency-Key something else was asked before"
+            said = "this Idempotency-Key was used for another request"
             return problem(409, "idempotency_key_reused", said)
         case Refused():
             return problem(422, "refused", outcome.said, guards=outcome.guards)
@@ -203,7 +203,7 @@ def _pause(call: Call) -> Answer:
     if body.indefinite == (until is not None):
         raise Wrong("give until, or indefinite: true")
     if until is not None and until <= call.now:
-        raise Wrong("until: this is over already")
+        raise Wrong("until: this time is in the past")
     return _done(call.desk.pause(until, call.by.name, body.because))
 
 
@@ -271,7 +271,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/plans/{id}",
         Role.VIEWER,
-        "One plan: its steps, and what the guards say of it.",
+        "One plan: its steps, and the answers of its guards.",
         _plan,
         statuses=(200, 404),
     ),
@@ -279,7 +279,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans",
         Role.PROPOSER,
-        "Ask for a plan. Asked again under the same key, it is the same plan.",
+        "Make a plan. Repeated requests with the same key give the same plan.",
         _propose,
         body=WantPlan,
         keyed=True,
@@ -290,7 +290,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans/{id}/approve",
         Role.APPROVER,
-        "Let exactly this plan be carried out. Another operator than its author has to approve.",
+        "Approve exactly this plan. Another operator than its author has to approve.",
         _approve,
         body=Approval,
         statuses=_DECIDED,
@@ -299,7 +299,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans/{id}/reject",
         Role.APPROVER,
-        "Do not carry it out. Before it has begun.",
+        "Reject a plan that has not begun.",
         _reject,
         body=Reason,
         statuses=_DECIDED,
@@ -308,7 +308,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans/{id}/abort",
         Role.OPERATOR,
-        "Turn back what has begun, as far as that goes.",
+        "Roll a plan back as far as possible.",
         _abort,
         body=Reason,
         statuses=_DECIDED,
@@ -317,15 +317,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST",
         "/plans/{id}/resolve",
         Role.OPERATOR,
-        "Close what is parked or in doubt, because a person has seen to it.",
+        "Close a plan that is parked or in doubt, and leave everything as it is.",
         _resolve,
         body=Reason,
         statuses=_DECIDED,
     ),
     Route("GET", "/mode", Role.VIEWER, "Mode, pause and open breakers.", _mode),
     Route("PUT", "/mode", Role.OPERATOR, "Set the mode.", _set_mode, body=WantMode, of_all=True),
-    Route("POST", "/pause", Role.OPERATOR, "Begin nothing.", _pause, body=WantPause, of_all=True),
-    Route("POST", "/unpause", Role.OPERATOR, "Go on.", _unpause, body=Reason, of_all=True),
+    Route(
+        "POST", "/pause", Role.OPERATOR, "Begin no new plan.", _pause, body=WantPause, of_all=True
+    ),
+    Route("POST", "/unpause", Role.OPERATOR, "End the pause.", _unpause, body=Reason, of_all=True),
     Route(
         "POST",
         "/breakers/ack",
@@ -340,17 +342,25 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/journal",
         Role.VIEWER,
-        f"Records from this one on, one JSON object in a line, {LINES_MAX} at most.",
+        f"Records from this one on, one JSON object a line, at most {LINES_MAX}.",
         _journal,
         query=("from_seq",),
         of_all=True,
     ),
     Route(
-        "GET", "/journal/verify", Role.VIEWER, "Read all of it.", _verify, of_all=True, slow=True
+        "GET",
+        "/journal/verify",
+        Role.VIEWER,
+        "Verify all records and backups.",
+        _verify,
+        of_all=True,
+        slow=True,
     ),
-    Route("GET", "/connectors", Role.VIEWER, "What a plan may be about.", _connectors),
-    Route("GET", "/quarantine", Role.VIEWER, "What was set aside.", _quarantine),
-    Route("GET", "/backups", Role.VIEWER, "What can be restored.", _backups, of_all=True),
+    Route(
+        "GET", "/connectors", Role.VIEWER, "Connectors for which a plan can be made.", _connectors
+    ),
+    Route("GET", "/quarantine", Role.VIEWER, "Copies of skipped records.", _quarantine),
+    Route("GET", "/backups", Role.VIEWER, "Backups.", _backups, of_all=True),
 )
 
 

@@ -35,7 +35,12 @@ _OF_NO_RECORD: Final = frozenset({"consumerGroup", "sourceClusterAlias", "target
 
 Because = Annotated[
     str,
-    Meta(min_length=1, max_length=500, pattern=_LINE, description="Why, in one line, for later."),
+    Meta(
+        min_length=1,
+        max_length=500,
+        pattern=_LINE,
+        description="The reason, in one line, for later readers of the journal.",
+    ),
 ]
 FileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$(?!\n)")]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]

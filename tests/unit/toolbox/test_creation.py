@@ -215,7 +215,7 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
 def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     found = prepared(worker, None)
-    assert "goes on from the offsets that an earlier connector" in found.notes[0]
+    assert "continues from offsets that an earlier connector" in found.notes[0]
     result, _ = carried_out(found, tmp_path)
     assert result.ending is Ending.SUCCEEDED
     assert worker.connectors["new"].state == "RUNNING"
