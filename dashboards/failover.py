@@ -122,8 +122,8 @@ def _groups() -> list[Panel]:
         ),
         table(
             "Partitions that would skip records",
-            f"Where a group would begin past what it has read. {EMPTY_IS_GOOD} Alter the "
-            "group's offset on the target before it moves.",
+            f"Where a group would start after records that it has not read. {EMPTY_IS_GOOD} "
+            "Alter the group's offset on the target before it moves.",
             [
                 Column(
                     "never read",

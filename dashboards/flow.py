@@ -109,7 +109,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Partitions beyond the log end",
-            "Partitions whose position lies past the upstream log end: the topic was "
+            "Partitions whose position lies beyond the upstream log end: the topic was "
             "recreated or truncated, or the offset altered. Stop the connector before you "
             "fix it.",
             above(HERE.of(mm2.AHEAD)),

@@ -66,7 +66,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Configurations rejected",
-            "The file on disk is wrong, and the one before is in use: `offsetwatch check` says "
+            "The file on disk is wrong, and the previous one is in use: `offsetwatch check` says "
             "where. It would not start with it.",
             reloaded,
             bad=Bad({1: "orange"}, runbooks=("OffsetwatchConfigRejected",)),
@@ -74,7 +74,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Age of the saved state",
-            "Time since what must survive a restart was written, the oldest of all. Above the "
+            "Time since the daemon saved its state, of the oldest instance. Above the "
             "threshold: see the disk of state_dir before you restart anything.",
             f"time() - {least(HERE.of(m.STATE_SAVED_AT))}",
             unit="s",
@@ -97,8 +97,8 @@ def _topic_numbers() -> list[Panel]:
     return [
         stat(
             "Internal topics with a problem",
-            "Internal topics that will cost offsets, or money, later. The table below names them; "
-            "`offsetwatch doctor` has the fix of each.",
+            "Internal topics whose configuration will lose offsets or slow workers down. The table "
+            "below names them; `offsetwatch doctor` has the fix of each.",
             f"count({greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')}) or "
             f"0 * count({HERE.of(m.BUILD_INFO)})",
             bad=Bad(
@@ -114,7 +114,7 @@ def _history_numbers() -> list[Panel]:
         stat(
             "Age of the oldest history table",
             "Time since the newest batch in the layer that is furthest behind. What compaction "
-            "takes before it is read is missing for ever: see the pipeline's log.",
+            "takes before it is read stays missing: see the pipeline's log.",
             f"time() - min({greatest(HERE.of(m.HISTORY_TABLE_AT), 'table')})",
             unit="s",
             bad=Bad(
@@ -123,7 +123,7 @@ def _history_numbers() -> list[Panel]:
         ),
         stat(
             "History gaps",
-            "Ranges of offsets that are missing from history for ever. More than yesterday: "
+            "Ranges of offsets that stay missing from the history. More than yesterday: "
             "run the pipeline more often than the topics are compacted.",
             total(HERE.of(m.HISTORY_GAPS)),
             unit="short",
@@ -266,7 +266,7 @@ def _output() -> list[Panel]:
         lines(
             "Notifications failed",
             "Findings that Alertmanager or a webhook did not accept; they are sent again. "
-            "Operators hear late: check the receiver.",
+            "Operators get them late: check the receiver.",
             [Query(HERE.increase(m.NOTIFICATIONS_FAILED, "reason"), "{{reason}}")],
             unit="short",
             bad=Bad({1: "orange"}, runbooks=("OffsetwatchNotificationsFailing",)),
@@ -280,7 +280,7 @@ def _output() -> list[Panel]:
         ),
         lines(
             "Web config files rejected",
-            "1 while a listener's file on disk is wrong and the one before is in use; and each "
+            "1 while a listener's file on disk is wrong and the previous one is in use; and each "
             "such file, once. See `web_config_unusable` in the log.",
             [
                 Query(
@@ -381,14 +381,14 @@ def _history() -> list[Panel]:
         ),
         lines(
             "Pipeline runs failed",
-            "By reason. stream_ended goes on by itself; all others end a run: see its report.",
+            "By reason. After stream_ended the run continues; all others end it: see its report.",
             [Query(HERE.increase(m.HISTORY_ERRORS, "reason"), "{{reason}}")],
             unit="short",
             bad=Bad({1: "orange"}, runbooks=("HistoryPipelineStopped",)),
         ),
         lines(
             "History gaps by Kafka cluster",
-            "Ranges of offsets that are missing for ever, by Kafka cluster. A step: records were "
+            "Ranges of offsets that stay missing, by Kafka cluster. A step: records were "
             "deleted before they were read; see ops/gaps.",
             [Query(greatest(HERE.of(m.HISTORY_GAPS), "kafka"), "{{kafka}}")],
             unit="short",

@@ -75,7 +75,7 @@ def _numbers() -> list[Panel]:
         word(
             "Mode",
             "How far it goes by itself: observe does nothing, propose waits for an approval, auto "
-            "acts where it is allowed to. To hold everything: `offsetwatch pause`.",
+            "acts where it is allowed to. To pause all of it: `offsetwatch pause`.",
             greatest(HERE.of(remedy.REMEDIATION_MODE), "mode"),
             "{{mode}}",
             MODES,
@@ -98,7 +98,7 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Plans approved or running",
-            "Plans that are being carried out, or will be as soon as their guards let them. Leave "
+            "Plans that are being carried out, or will be as soon as their guards pass. Leave "
             "those connectors alone meanwhile.",
             plans("approved|running"),
             unit="short",
@@ -253,14 +253,14 @@ def _guards() -> list[Panel]:
         ),
         lines(
             "Refusals by halting guards",
-            "Refusals by the guards that hold a connector or everything: a stop file, a pause, an "
+            "Refusals by the guards that stop one connector or all: a stop file, a pause, an "
             "open breaker, a journal that cannot be written, too many at once. The journal first.",
             [Query(HERE.increase(blocked, "guard", guard=HALTS), "{{guard}}")],
             unit="short",
         ),
         lines(
             "Refusals by safety guards",
-            "Refusals by the guards that stand between a stop and a change of offsets. Any of "
+            "Refusals by the guards between a stop and a change of offsets. Any of "
             "them: nothing was changed; read the plan before you go on.",
             [Query(HERE.increase(blocked, "guard", guard=SAFETY), "{{guard}}")],
             unit="short",
