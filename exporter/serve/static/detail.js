@@ -73,7 +73,7 @@ function lost(causes) {
 }
 
 function connectorParts(own, at) {
-  if (!own) return [element("p", { kind: "faint" }, "It is gone.")];
+  if (!own) return [element("p", { kind: "faint" }, "It no longer exists.")];
   const parts = [];
   if (own.class) parts.push(element("p", { kind: "faint" }, `${own.class} ${own.version ?? ""}`));
   if (own.tasks.length) {

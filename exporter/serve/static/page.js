@@ -52,7 +52,7 @@ async function ask(path) {
     return await (await answer(path)).text();
   } catch (error) {
     if (error instanceof NoAnswer) throw error;
-    throw new NoAnswer("its answer broke off");
+    throw new NoAnswer("its answer was cut off");
   }
 }
 
@@ -224,11 +224,11 @@ async function poll() {
   try {
     const found = await answer("api/v1/overview");
     const body = await found.text().catch(() => null);
-    if (body === null) throw new NoAnswer("its answer broke off");
+    if (body === null) throw new NoAnswer("its answer was cut off");
     answered(parsed(body), found.headers.get("Date"));
     await pollTrends();
   } catch (error) {
-    silent(error instanceof NoAnswer ? error.message : "its answer cannot be understood");
+    silent(error instanceof NoAnswer ? error.message : "its answer is malformed");
     if (!(error instanceof NoAnswer)) console.error(error);
   } finally {
     asking = false;

@@ -28,7 +28,7 @@ export function findings(root, announced, overview) {
 
 function nothing(overview) {
   if (!overview.ready) return "None known so far: not everything has been read yet.";
-  return overview.inputs_down.length ? "None in what can be read. Not everything can." : "Nothing is wrong that can be seen from here.";
+  return overview.inputs_down.length ? "None in what can be read. Not everything can." : "The daemon finds nothing wrong.";
 }
 
 function keyOf(finding) {
@@ -95,13 +95,13 @@ export function inputs(root, overview) {
   if (!down.length) return root.replaceChildren();
   const rows = down.slice(0, CARDS_MAX).map((at) => element("li", {}, element("code", {}, `${at.kind} ${at.input}`), ` ${trouble(at)}`));
   const more = down.length > rows.length ? [element("li", {}, `and ${down.length - rows.length} more`)] : [];
-  const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} cannot be relied on now. What depends on unavailable ones is not shown.`;
+  const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} fail now. Whatever depends on an unavailable input is not shown.`;
   root.replaceChildren(element("p", { kind: "warned" }, head), element("ul", {}, ...rows, ...more));
 }
 
 function trouble(at) {
-  const last = at.last_success_at === null ? "never worked so far" : `last worked at ${clock(at.last_success_at)}`;
-  return `${at.live ? "still counts" : "unavailable"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
+  const last = at.last_success_at === null ? "never read so far" : `last read at ${clock(at.last_success_at)}`;
+  return `${at.live ? "its last values still apply" : "unavailable"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
 }
 
 export function remedies(root, overview) {
@@ -110,7 +110,7 @@ export function remedies(root, overview) {
   if (root.dataset.seen === text) return;
   root.dataset.seen = text;
   if (!seen) {
-    root.replaceChildren(element("p", { kind: "faint" }, overview.ready ? "Guarded remediation says nothing yet, or does not run here." : "Not known yet."));
+    root.replaceChildren(element("p", { kind: "faint" }, overview.ready ? "Remediation has reported nothing yet, or does not run here." : "Not known yet."));
     return;
   }
   const nodes = [element("p", { kind: "faint" }, `Mode ${seen.mode}. ${seen.plans.length ? "" : "No plan waits."}`)];
@@ -133,7 +133,7 @@ function plan(at) {
   ];
   if (at.approve) {
     const until = at.expires_at === null ? "" : ` until ${clock(at.expires_at)}`;
-    parts.push(element("p", {}, `To have it done, approve it${until}, on the daemon's host:`));
+    parts.push(element("p", {}, `Approve it${until}, on the daemon's host:`));
     parts.push(element("pre", { tabindex: "0", "aria-label": "the command that approves it" }, element("code", {}, at.approve)));
   }
   parts.push(guards(at.guards, true));
@@ -145,7 +145,7 @@ function plan(at) {
 }
 
 function refusal(at) {
-  const why = at.would ? "would be done, were the mode not to observe" : "is not done";
+  const why = at.would ? "would be done, but the mode is observe" : "is not done";
   const key = JSON.stringify([at.connect_cluster, at.connector, at.action]);
   return folded("plan refused", key, [`${at.connect_cluster} / ${at.connector}: ${at.action} ${why}`], [
     element("p", { kind: "faint" }, `as of ${clock(at.at)}`),
@@ -154,10 +154,10 @@ function refusal(at) {
   ]);
 }
 
-const WORDS = { pass: "lets it pass", deny: "denies", unknown: `${UNKNOWN}, so no` };
+const WORDS = { pass: "passes", deny: "denies", unknown: `${UNKNOWN}, so it denies` };
 
 function guards(found, open) {
-  if (!found.length) return element("p", { kind: "faint" }, "No guard has been asked.");
+  if (!found.length) return element("p", { kind: "faint" }, "No guard was evaluated.");
   const weight = (at) => (at.answer === "pass" ? 2 : at.asks ? 1 : 0);
   const sorted = [...found].sort((a, b) => weight(a) - weight(b) || a.number - b.number);
   const rows = sorted.map((at) => {
