@@ -170,7 +170,7 @@ def _print(found: ExplainBody) -> None:
         )
     if found["failover"]:
         output.table(
-            "Failover (what a group would meet if it moved to the target now)",
+            "Failover (where a group would start if it moved to the target now)",
             failover.HEADINGS,
             map(failover.table_row, found["failover"]),
         )

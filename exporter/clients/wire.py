@@ -176,10 +176,10 @@ def _connection_error(name: str, error: Exception) -> ClientError:
         if isinstance(cause, ssl.SSLError):
             reason = str(getattr(cause, "reason", None))
             if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-                return Denied(name, f"it refuses our certificate, or wants one: {reason}")
+                return Denied(name, f"it refuses the client certificate, or requires one: {reason}")
             return kind(name, f"TLS failed: {reason}")
         if isinstance(cause, socket.gaierror):
-            return kind(name, f"its name is not known: {cause.strerror}")
+            return kind(name, f"its host name cannot be resolved: {cause.strerror}")
         if isinstance(cause, OSError) and cause.errno is not None:
             return kind(name, os.strerror(cause.errno))
     if isinstance(error, httpx.LocalProtocolError):

@@ -13,7 +13,7 @@ HEADINGS = (
     "partition#",
     "upstream#",
     "best#",
-    "lands at#",
+    "starts at#",
     "by",
     "reads again#",
     "skips#",

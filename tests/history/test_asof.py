@@ -350,7 +350,7 @@ def test_what_lies_in_front_of_a_gap_is_known_until_then_and_after_its_next_comm
     write(tmp_path, OPS_GAPS, gap)
     assert then(tmp_path, 4) == {IN_TEXT: '{"position":1}'}
     assert "partition 0 from offset 2 to 7: log start moved" in refusal(tmp_path, 10)
-    assert "missing for ever" in refusal(tmp_path, 35)
+    assert "permanently missing" in refusal(tmp_path, 35)
     assert then(tmp_path, 40) == {IN_TEXT: '{"position":9}', OUT_TEXT: '{"position":9}'}
 
 

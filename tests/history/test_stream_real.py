@@ -342,7 +342,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
         eventually("the newest commit in gold", bed.pos, {"file": 1000})
     (gap,) = read.gaps(bed.base, "east")
     assert (gap.reason, gap.to_offset) == (GapReason.LOG_START_MOVED, written - 1)
-    assert f"kafka east: missing for ever: {gap}" in reports[0].notices
+    assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     offsets = [offset for _, partition, offset in bed.identities() if partition == 0]
     assert sorted([*offsets, *range(gap.from_offset, gap.to_offset)]) == [*range(written + 1)]
 
@@ -362,7 +362,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
         eventually("its next commit in gold", bed.pos, {"file": 101})
     gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
     assert read.gaps(bed.base, "east") == {gap}
-    assert f"kafka east: missing for ever: {gap}" in reports[0].notices
+    assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     new = bed.topic_ids()[bed.offsets]
     assert sorted(bed.identities()) == sorted(
         [*((old, 0, offset) for offset in range(5)), (new, 0, 0), (new, 0, 1)]
@@ -435,7 +435,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
     assert read.gaps(bed.base, "east") == {gap}
-    assert f"kafka east: missing for ever: {gap}" in report.notices
+    assert f"kafka east: permanently missing: {gap}" in report.notices
     assert bed.pos() == {"file": 100}
     assert jobs.run_available_now(bed.spec()).notices == ()
     assert len(set(bed.identities())) == len(bed.identities()) == 6

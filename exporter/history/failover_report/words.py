@@ -26,7 +26,7 @@ REASONS: Final = {
     Why.NOT_TRANSLATED.value: "the syncs do not contain the position of its record on the target",
     Why.NO_LANDING.value: "it had neither a commit of its own nor a checkpoint on the target",
     Why.CHECKPOINT_HIDDEN.value: "compaction may have taken a checkpoint before it was read",
-    Why.OUTSIDE_THE_LOG.value: "it would have landed outside the downstream log",
+    Why.OUTSIDE_THE_LOG.value: "it would have started outside the downstream log",
 }
 
 

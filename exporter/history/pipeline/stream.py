@@ -277,7 +277,7 @@ class BronzeStream:
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
             _log.warning("history_gap", kafka=kafka, gap=str(gap))
-            self.notices.append(f"kafka {kafka}: missing for ever: {gap}")
+            self.notices.append(f"kafka {kafka}: permanently missing: {gap}")
         if number > 0:
             _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
             self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")

@@ -293,7 +293,7 @@ class _Site:
             )
             if fronted and logs.last_before(self._base, log, gap) <= self._asked.at:
                 raise Unanswerable(
-                    f"records of {log.kafka} are missing for ever: {gap}; what its source "
+                    f"records of {log.kafka} are permanently missing: {gap}; what its source "
                     f"partitions had in there as of {iso(self._asked.at)} is not known"
                 )
 

@@ -126,7 +126,7 @@ def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
 def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
     found = error_of(reader("http://nobody.invalid:8083"))
     assert type(found) is Unreachable
-    assert "its name is not known" in found.detail
+    assert "its host name cannot be resolved" in found.detail
 
 
 # --- who we are ----------------------------------------------------------------------------------
