@@ -194,8 +194,8 @@ Records = (
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A Kafka partition that tells nothing new: an open transaction hides all that was written
-    after it began, or it cannot be read while others of its topic can.
+    """A Kafka partition without new records: an open transaction hides all that was written after
+    it began, or the partition cannot be read while others of its topic can.
 
     offset     where its reader waits: in a transaction the last stable offset
     detail     who or why and since when, in words for a person

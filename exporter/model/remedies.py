@@ -14,10 +14,10 @@ FOLLOWS: Final = "follows"  # in place of a mode: another replica acts, and tell
 
 @dataclass(frozen=True, slots=True)
 class GuardRow:
-    """What one guard has answered.
+    """The answer of one guard.
 
     answer   pass, deny or unknown, which denies as well
-    asks     it keeps the plan from being carried out without a person, and from nothing else
+    asks     it denies only a plan without approval
     """
 
     number: int
@@ -60,7 +60,7 @@ class OpenPlan:
 
 @dataclass(frozen=True, slots=True)
 class RefusalRow:
-    """Why nothing is done about something, as of when that was found to be so.
+    """The reason why an action is not taken, at the time of the evaluation.
 
     would    every guard passed, and the mode is to observe
     """

@@ -26,7 +26,7 @@ OwnJson = Annotated[
 
 
 class TailRecords(TypedDict):
-    """Counts of live records by what they are."""
+    """Counts of records since the topic was caught up, by kind."""
 
     value: int
     tombstone: int
@@ -217,7 +217,7 @@ class SyncRow(TypedDict):
 
 
 class GroupRow(TypedDict):
-    """What a consumer group would meet in one partition after a failover."""
+    """Position of a consumer group in one partition after a failover."""
 
     group: str
     topic: str
@@ -233,7 +233,7 @@ class GroupRow(TypedDict):
 
 
 class FlowGroupRow(GroupRow):
-    """The same, with its flow as SOURCE->TARGET."""
+    """A row of a group with its flow as SOURCE->TARGET."""
 
     flow: str
 
@@ -322,7 +322,7 @@ class ExplainedJudgement(JudgementRow, frozen=True):
 
 
 class ExplainedInput(TypedDict):
-    """An input that a connector rests on."""
+    """An input on which the data of a connector depends."""
 
     input: str
     kind: str
@@ -334,7 +334,7 @@ class ExplainedInput(TypedDict):
 
 
 class DatedOffset(_FromText):
-    """An offset, when it was true, and what said so."""
+    """An offset, the time at which it was true, and its source."""
 
     offset: int
     at: Moment | None
@@ -405,7 +405,7 @@ class ExplainBody(ExplainedConnector):
 
 
 class DownInput(TypedDict):
-    """An input that cannot be read, or that tells nothing now."""
+    """An input that cannot be read, or whose data is out of date."""
 
     input: str
     kind: str

@@ -105,7 +105,7 @@ class FindingReference(msgspec.Struct, frozen=True):
 
 
 class SupersededRow(msgspec.Struct, frozen=True):
-    """A finding that holds and is not listed, and the one that says it instead."""
+    """A finding that is still true but not listed, and the finding listed in its place."""
 
     name: str
     connect_cluster: str
