@@ -196,7 +196,7 @@ def httpx_s(url: str, connectors: int) -> float:
     asked = min(connectors, ASKED_BY_HTTPX)
     began = time.perf_counter()
     for name in _names(asked):
-        rest.offsets(reader, name)
+        rest.readable_offsets("bench", name, reader.offsets(name))
     return (time.perf_counter() - began) * connectors / asked
 
 

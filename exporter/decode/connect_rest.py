@@ -32,7 +32,8 @@ _ENDED: Final = frozenset({"failed", "unassigned"})  # of a task that no worker 
 TaskNumbers = Collection[int | None] | None  # of those that are configured; None: not known
 
 
-class OddMembers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OddMembers:
     """The members of a list that are of another shape than the others: how many there are, and the
     first few as JSON, shortened.
     """
