@@ -344,7 +344,7 @@ def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
     bureau.bench.journal.open(plan, Opened(at=now, plan=plan))
     done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert (done.exit_code, state(bureau)) == (0, PlanState.RUNNING)
-    assert "is asked to roll back" in done.stderr
+    assert "will roll back" in done.stderr
     again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert again.exit_code == 4
     assert again.stderr == f"{person()} has already aborted plan p1\n"
