@@ -223,7 +223,9 @@ class SyncLeads:
         read_at = run.steps[-1][1]
         lead.hear(read_at, self._late_s)
         if lead.ahead_at is None:
-            lead.ahead_at = read_at
+            # Not that of the newest: the flow's syncs may have been unknown while they were read.
+            first_at = run.beyond(committed, lead.since)
+            lead.ahead_at = read_at if first_at is None else first_at
         lapses_at = lead.ahead_at + self._believed_s
         if not lead.ahead_at <= now < lapses_at:
             since = max(lead.ahead_at, lead.going_at)
