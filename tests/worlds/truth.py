@@ -33,6 +33,7 @@ LINGERS_S: Final = 400.0  # a finding of failures is over once a task has run fo
 ROUTED_S: Final = 300.0  # how long a topic may pass for the one that copies go to
 BELIEVED_S: Final = 1200.0  # how long syncs of a stranger may pass for ours
 CALM_S: Final = 1800.0  # how long a connector stands still before `ok` and `idle` are false
+_ELSEWHERE: Final = "other_cluster"  # a fault: the address leads to another Connect cluster
 _STALLS: Final = frozenset(
     {
         FindingName.MM2_STALLED,
@@ -173,7 +174,8 @@ class Truth:
     def wrong_values(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Return every value of a snapshot that was not so within the window."""
         recent = self._since(snapshot.at - WINDOW_S)
-        if not snapshot.ready or not all(view.live for view in snapshot.inputs):
+        elsewhere = any(at.startswith(_ELSEWHERE) for at in self.moments[-1].faults.values())
+        if elsewhere or not snapshot.ready or not all(view.live for view in snapshot.inputs):
             self.blind_at = snapshot.at
         yield from self._wrong_states(snapshot, recent)
         polled = self._since(snapshot.at - REST_WINDOW_S)
@@ -212,6 +214,9 @@ class Truth:
                 continue
             moments = polled if view.from_rest else recent
             known = {text for at in moments for text in at.offsets.get(name, ())}
+            # Under which key a new connector writes shows once it has written.
+            if source.last_written is None or self._is_gone(name):
+                known |= self._newest_of_each_key(name)
             if _canonical(json.loads(view.offset.text)) not in known:
                 text = f"{name} is at {view.offset.text}, was at {sorted(known)[-3:]}"
                 yield Wrong("position", f"{text} (keys: {source.keys})")
@@ -346,6 +351,8 @@ class Truth:
         for finding in snapshot.findings:
             if any(item.name == LAST_SEEN for item in finding.evidence):
                 continue  # it says itself that its input cannot be read: it is of an earlier moment
+            if _changing(finding.connect_cluster, list(self.moments)):
+                continue
             name = (finding.connect_cluster, finding.connector or "")
             past = self.moments
             tasks = {state for at in past for state in at.tasks.get(name, {}).values()}
@@ -362,21 +369,29 @@ class Truth:
                     false = not self._respelled(name)
                 case _:
                     false = finding.name.value == "connect_cluster_changed" and not any(
-                        at.faults[name[0]].startswith("other_cluster") for at in self.moments
+                        at.faults[name[0]].startswith(_ELSEWHERE) for at in self.moments
                     )
             if false:
                 text = f"{finding.name.value} of {name}: {finding.summary}"
                 yield Wrong(f"false {finding.name.value}", text)
 
+    def _records(self, name: Name) -> Iterator[tuple[bytes, bytes | None]]:
+        """Key and value of what its offsets topic has of a connector, deleted ones of its name
+        included.
+        """
+        for record in self.world.sites[name[0]].offsets_topic(name[1]).records:
+            key = record.key()
+            if key is not None and json.loads(key)[0] == name[1]:
+                yield key, record.value()
+
+    def _newest_of_each_key(self, name: Name) -> set[str]:
+        """The offsets that a task of this name may find."""
+        newest = dict(self._records(name))
+        return {_canonical(json.loads(value)) for value in newest.values() if value}
+
     def _respelled(self, name: Name) -> bool:
         """Whether its partition was ever written under two keys."""
-        site = self.world.sites[name[0]]
-        keys = {
-            record.key()
-            for record in site.offsets_topic(name[1]).records
-            if json.loads(record.key() or b"[0]")[0] == name[1]
-        }
-        return len(keys) > 1
+        return len({key for key, _ in self._records(name)}) > 1
 
     # --- ends ------------------------------------------------------------------------------------
 
@@ -442,7 +457,8 @@ class Truth:
             spans = [(at.mirrored | at.sunk).get(place) for at in window]
             if any(at is None for at in spans):
                 continue
-            reads = {at.read for at in spans if at is not None}
+            # A task that is taken away commits what it had read, which is progress to see.
+            reads = {(at.read, at.committed) for at in spans if at is not None}
             waits = all(at is not None and at.end - at.read > 0 for at in spans)
             if len(reads) == 1 and waits:
                 return f"{place} has stood at {spans[-1]} all the time"
@@ -470,7 +486,7 @@ class Truth:
 
 def _changing(connect_cluster: str, recent: list[Moment]) -> bool:
     """Whether the address has led elsewhere for less than the window: nobody can know it yet."""
-    elsewhere = {at.faults[connect_cluster].startswith("other_cluster") for at in recent}
+    elsewhere = {at.faults.get(connect_cluster, "").startswith(_ELSEWHERE) for at in recent}
     return elsewhere == {True, False}
 
 
@@ -504,7 +520,8 @@ def _landings(
                 for run in runs
                 if offset <= run.upstream + run.records
             ]
-            found = found or [end]
+            if not found or mirror.committed.get(place, -1) < offset:
+                found.append(end)  # it is copied once more
             yield (name, group, place), (min(found), max(found))
 
 
