@@ -152,11 +152,19 @@ class Mirror(Connector):
 
     def remote(self, at: TopicPartition) -> Log:
         """Where it is copied to. MM2 makes the topic of its own name whatever a transform says."""
-        for name in (f"{self.source}.{at.topic}", self.copy_of(at.topic)):
+        for name in dict.fromkeys((f"{self.source}.{at.topic}", self.copy_of(at.topic))):
             logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
             while len(logs) <= at.partition:
                 logs.append(Log())
         return logs[at.partition]
+
+    def _copies_end(self, at: TopicPartition) -> int:
+        """Return where the log of its copies ends. Makes no topic, whose ids are counted: memories
+        of earlier versions hold ids of worlds.
+        """
+        topic = self.site.east.data.get(self.copy_of(at.topic))
+        known = topic is not None and len(topic.logs) > at.partition
+        return topic.logs[at.partition].end if topic is not None and known else 0
 
     def key(self, at: TopicPartition) -> dict[str, Any]:
         return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
@@ -206,7 +214,7 @@ class Mirror(Connector):
         if at not in self.synced:  # the first record after a start has a sync of its own
             first = log.first_readable(following)
             assert first is not None
-            self._sync(at, first, self.remote(at).end, now)
+            self._sync(at, first, self._copies_end(at), now)
         self._write(at, following, log.readable(following, until), now)
         self.done[at] = last
         if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
@@ -221,7 +229,7 @@ class Mirror(Connector):
         if log.end <= self.refused[1]:
             return
         if first <= last:
-            written = self.remote(at).end
+            written = self._copies_end(at)
             self._sync(at, first, written, now)
             self._sync(at, last, written + last - first, now)
             self._write(at, first, last - first + 1, now)

@@ -214,8 +214,9 @@ class Truth:
                 continue
             moments = polled if view.from_rest else recent
             known = {text for at in moments for text in at.offsets.get(name, ())}
-            # Under which key a new connector writes shows once it has written.
-            if source.last_written is None or self._is_gone(name):
+            # Under which key a new connector writes shows once it has written; and over REST alone
+            # what stands under the key of a java.util.HashMap is all that Connect shows.
+            if source.last_written is None or self._is_gone(name) or view.from_rest:
                 known |= self._newest_of_each_key(name)
             if _canonical(json.loads(view.offset.text)) not in known:
                 text = f"{name} is at {view.offset.text}, was at {sorted(known)[-3:]}"
