@@ -367,17 +367,17 @@ def _tasks_of(
     there without a state. None where more statuses cannot be read than that.
     """
     found = [_task(task) for task in tasks]
-    told = tuple(task for task in found if task is not None)
+    readable = tuple(task for task in found if task is not None)
     numbers = frozenset(configured or ())
-    known = {task.number for task in told}
+    known = {task.number for task in readable}
     missing = sorted(number for number in numbers if number is not None and number not in known)
-    if len(found) - len(told) > len(missing):
+    if len(found) - len(readable) > len(missing):
         return None
     others: tuple[Task, ...] = ()
     if configured is not None and None not in numbers:
-        others = tuple(task for task in told if task.number not in numbers)
-        told = tuple(task for task in told if task.number in numbers)
-    return told + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
+        others = tuple(task for task in readable if task.number not in numbers)
+        readable = tuple(task for task in readable if task.number in numbers)
+    return readable + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
 
 
 def _numbers(configured: list[Any]) -> list[int | None]:

@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from exporter.decode.trace import TRACE_CHARS_MAX, Frame, Line, lines_of, origin
+from exporter.decode.trace import (
+    RUNTIME,
+    TASK_STARTS,
+    TRACE_CHARS_MAX,
+    Frame,
+    Line,
+    lines_of,
+    origin,
+)
 
 FAILURE_CHARS_MAX: Final = 200
 WHILE_STARTING: Final = " while starting"
@@ -25,15 +33,6 @@ __all__ = [
     "is_start_failure",
 ]
 
-_RUNTIME: Final = "org.apache.kafka.connect.runtime."
-_STARTS: Final = frozenset(
-    {
-        "AbstractWorkerSourceTask.initializeAndStart",
-        "Worker.startTask",
-        "WorkerSinkTask.initializeAndStart",
-        "WorkerSourceTask.initializeAndStart",
-    }
-)
 # WorkerTask.doRun calls `initializeAndStart`, then `execute`, which holds the loop over records.
 _EXECUTE: Final = ".execute"
 
@@ -70,9 +69,9 @@ def _is_at_start(lines: Iterable[Line]) -> bool:
     methods = {
         frame.method or ""
         for frame in lines
-        if isinstance(frame, Frame) and frame.package == _RUNTIME
+        if isinstance(frame, Frame) and frame.package == RUNTIME
     }
-    return not _STARTS.isdisjoint(methods) and not any(
+    return not methods.isdisjoint(TASK_STARTS) and not any(
         method.endswith(_EXECUTE) for method in methods
     )
 

@@ -22,6 +22,14 @@ from typing import Final, NamedTuple
 
 TRACE_CHARS_MAX: Final = 262_144  # the last cause stands at the end; a deep recursion is longer
 JDK: Final = ("java.", "javax.", "jdk.", "sun.")
+RUNTIME: Final = "org.apache.kafka.connect.runtime."
+# Where Connect starts a task, before it reads the first record.
+TASK_STARTS: Final = (
+    "WorkerSinkTask.initializeAndStart",
+    "AbstractWorkerSourceTask.initializeAndStart",
+    "WorkerSourceTask.initializeAndStart",
+    "Worker.startTask",
+)
 
 _NAME = re.compile(r"((?:[a-z_][\w$]*\.)+[A-Z][\w$]*)(?::(.*))?", re.ASCII)
 _LINKED = re.compile(r"(\t*)(Caused by|Suppressed): (.*)")

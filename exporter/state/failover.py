@@ -96,12 +96,10 @@ class _Checkpoints:
         for record in records:
             said = record.checkpoint
             where = (said.group, said.topic, said.partition)
-            if where not in self.newest:
-                size = len(said.group) + len(said.topic)
-                if not self.budget.admits(size):
-                    self.dropped += 1
-                    continue
-                self.budget.add(size)
+            size = len(said.group) + len(said.topic)
+            if where not in self.newest and not self.budget.take(size):
+                self.dropped += 1
+                continue
             self.newest[where] = _Newest(said, record.at, read_at)
             self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
 
@@ -192,15 +190,10 @@ class Failover:
                 beat = record.heartbeat
                 beats = self._heartbeats.setdefault(read.topic, {})
                 of = (beat.source, beat.target)
-                if of not in beats:
-                    budget = self._heartbeat_budgets.setdefault(
-                        read.topic, KeyBudget(HEARTBEATS_MAX)
-                    )
-                    size = len(beat.source) + len(beat.target)
-                    if not budget.admits(size):
-                        self._heartbeats_cut += 1
-                        continue
-                    budget.add(size)
+                budget = self._heartbeat_budgets.setdefault(read.topic, KeyBudget(HEARTBEATS_MAX))
+                if of not in beats and not budget.take(len(beat.source) + len(beat.target)):
+                    self._heartbeats_cut += 1
+                    continue
                 beats[of] = beat.at
 
     def read(self, answer: GroupOffsetsRead) -> None:

@@ -34,6 +34,13 @@ class KeyBudget:
         """Return whether there is room for so many bytes more of a key that is counted already."""
         return self.size + size <= self.size_max
 
+    def take(self, size: int) -> bool:
+        """Count one more key of so many bytes, if there is room; return whether there was."""
+        if not self.admits(size):
+            return False
+        self.add(size)
+        return True
+
     def add(self, size: int, keys: int = 1) -> None:
         """Count keys with so many bytes together."""
         self.keys += keys

@@ -120,11 +120,10 @@ class Listing:
             self._budget = KeyBudget(STATUSES_MAX)
             self._budget.add(sum(map(len, self._names)), len(self._names))
             self._is_shorter = False
-        if not self._budget.admits(len(name)):
-            return False
-        self._names.add(name)
-        self._budget.add(len(name))
-        return True
+        admitted = self._budget.take(len(name))
+        if admitted:
+            self._names.add(name)
+        return admitted
 
     def _delete(self, name: str) -> None:
         """Connect writes no tombstones for tasks, and forgets them all the same."""

@@ -58,11 +58,9 @@ class SyncBook:
         for record in records:
             sync = record.sync
             where = TopicPartition(sync.topic, sync.partition)
-            if where not in self.newest:
-                if not self.budget.admits(len(where.topic)):
-                    self.dropped += 1
-                    continue
-                self.budget.add(len(where.topic))
+            if where not in self.newest and not self.budget.take(len(where.topic)):
+                self.dropped += 1
+                continue
             if not whole:
                 last = self.newest.get(where)
                 before = None if last is None else last[0].upstream_offset

@@ -28,13 +28,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from exporter.decode.trace import TRACE_CHARS_MAX, Frame, Header, Line, More, lines_of, origin
+from exporter.decode.trace import (
+    RUNTIME,
+    TRACE_CHARS_MAX,
+    Frame,
+    Header,
+    Line,
+    More,
+    lines_of,
+    origin,
+)
 from exporter.remedy.classify.stages import (
     CONVERTER,
     POLL,
     PRODUCER_SEND,
     PUT,
-    RUNTIME,
     TRANSFORM,
     converter_of,
     stage_of,

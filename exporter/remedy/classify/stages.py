@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from exporter.decode.trace import Frame
+from exporter.decode.trace import RUNTIME, TASK_STARTS, Frame
 
 CONVERTER: Final = "converter"
 KEY: Final = "converter_key"
@@ -30,8 +30,6 @@ PRODUCER_SEND: Final = "producer_send"
 POLL: Final = "poll"
 START: Final = "start"
 UNKNOWN: Final = "unknown"
-
-RUNTIME: Final = "org.apache.kafka.connect.runtime."
 
 # The first that any call begins with, from the most telling to the least: a sink's `put` is called
 # from a method named `poll`, as its converters are.
@@ -53,10 +51,7 @@ _CALLS: Final = (
     ("WorkerSinkTask.pollConsumer", POLL),
     ("AbstractWorkerSourceTask.poll", POLL),
     ("WorkerSourceTask.poll", POLL),
-    ("WorkerSinkTask.initializeAndStart", START),
-    ("AbstractWorkerSourceTask.initializeAndStart", START),
-    ("WorkerSourceTask.initializeAndStart", START),
-    ("Worker.startTask", START),
+    *((call, START) for call in TASK_STARTS),
     ("Worker.startConnector", START),
     ("WorkerConnector.", START),
 )

@@ -17,8 +17,8 @@ Pure; called by the storage driver and by places.
 from __future__ import annotations
 
 import base64
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -308,7 +308,9 @@ def _usual(
 def _effective(contents: Contents, key: bytes | None, records: Iterable[_Of]) -> Stored | None:
     """The record of a key that counts: the one at home, or else the youngest by its timestamp."""
     found = [at.stored for at in records if key is not None and at.stored.key == key]
-    return max(found, key=lambda stored: (_is_home(contents, stored), _age(stored)), default=None)
+    if len(found) < 2:  # nearly all: to find a home is slow
+        return found[0] if found else None
+    return max(found, key=lambda stored: (_is_home(contents, stored), _age(stored)))
 
 
 def _is_home(contents: Contents, stored: Stored) -> bool:
@@ -318,11 +320,21 @@ def _is_home(contents: Contents, stored: Stored) -> bool:
     return partition_of(stored.key, contents.partitions) == stored.kpartition
 
 
-def _without_strays(contents: Contents, records: Iterable[_Of]) -> list[_Of]:
+def _without_strays(contents: Contents, records: Collection[_Of]) -> Iterable[_Of]:
     """Leave out the records of keys that also stand at home."""
-    found = [(record, _is_home(contents, record.stored)) for record in records]
-    at_home = {record.stored.key for record, is_home in found if is_home}
-    return [record for record, is_home in found if is_home or record.stored.key not in at_home]
+    counts = Counter(record.stored.key for record in records)
+    if len(counts) == len(records):
+        return records
+    at_home = {
+        record.stored.key: record.stored.kpartition
+        for record in records
+        if counts[record.stored.key] > 1 and _is_home(contents, record.stored)
+    }
+    return [
+        record
+        for record in records
+        if at_home.get(record.stored.key, record.stored.kpartition) == record.stored.kpartition
+    ]
 
 
 def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
@@ -420,9 +432,9 @@ def _odd(
     looked_up = _looked_up(contents, connector, identity, records)
     own = [at for at in standing if at.key == looked_up]
     yield from _other_keys(contents, connector, identity, records, looked_up)
+    counts = _effective(contents, looked_up, records)
     if len(own) > 1:
         numbers = ", ".join(str(at.kpartition) for at in own)
-        counts = _effective(contents, looked_up, records)
         home = counts is not None and _is_home(contents, counts)
         why = "to which Connect writes it now" if home else "the newest by its timestamp"
         yield (
@@ -430,7 +442,7 @@ def _odd(
             f"uses the one that it reads last when it starts. Shown is the one in partition "
             f"{None if counts is None else counts.kpartition}, {why}"
         )
-    offset = _offset(contents, _effective(contents, looked_up, records))
+    offset = _offset(contents, counts)
     if isinstance(offset, Undecodable):
         yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
     elif offset is not None and offset.is_null:

@@ -61,11 +61,14 @@ def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
     assert not any(record.live for record in read.records)
 
 
-@pytest.mark.parametrize(
+each_role = pytest.mark.parametrize(
     "role",
     [SourceRole, SyncRole, partial(ListingRole, decode_status), partial(BesideRole, _heartbeat)],
     ids=["offsets", "syncs", "statuses", "heartbeats"],
 )
+
+
+@each_role
 def test_a_topic_of_too_many_keys_is_not_read_and_tried_again_much_later(kafka, monkeypatch, role):
     monkeypatch.setattr(tail, "KEYS_MAX", 2)
     for number in range(3):
@@ -82,11 +85,7 @@ def test_a_topic_of_too_many_keys_is_not_read_and_tried_again_much_later(kafka, 
     assert following.waited_s.count(RETRY_TOO_LARGE_S) == 2
 
 
-@pytest.mark.parametrize(
-    "role",
-    [SourceRole, SyncRole, partial(ListingRole, decode_status), partial(BesideRole, _heartbeat)],
-    ids=["offsets", "syncs", "statuses", "heartbeats"],
-)
+@each_role
 def test_a_topic_of_few_keys_that_are_too_long_is_not_read_either(kafka, monkeypatch, role):
     monkeypatch.setattr(tail, "BYTES_MAX", 2_500)
     for number in range(3):
