@@ -77,11 +77,11 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/offsetwatch/lib \
     && OFFSETWATCH_CACHE=/opt/offsetwatch/share/cache /opt/offsetwatch/bin/python -c \
-        'from exporter.history.spark.jars import spark_jars; spark_jars()' \
+        'from offsetwatch.history.spark.jars import spark_jars; spark_jars()' \
     && rm /opt/offsetwatch/share/cache/jars.lock \
     && /build/bin/cyclonedx-py environment --output-reproducible \
         --output-file /opt/offsetwatch/share/doc/offsetwatch/sbom.cdx.json /opt/offsetwatch \
-    && mvn -q -B --file exporter/history/pom.xml \
+    && mvn -q -B --file exporter/offsetwatch/history/pom.xml \
         org.cyclonedx:cyclonedx-maven-plugin:2.9.1:makeBom -DoutputFormat=json \
         -DoutputDirectory=/opt/offsetwatch/share/doc/offsetwatch -DoutputName=sbom-jars.cdx
 

@@ -139,7 +139,7 @@ proofs: $(STAMP)
 
 # With docker, podman or buildah, whichever is there. TARGET=pipeline has Spark and a JRE.
 TARGET ?= daemon
-IMAGE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' exporter/__init__.py)
+IMAGE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' exporter/offsetwatch/__init__.py)
 image:
 	@set -e; builder=; for each in docker podman buildah; do \
 		if $$each info >/dev/null 2>&1; then builder=$$each; break; fi; done; \
@@ -162,7 +162,7 @@ sbom: $(STAMP)
 			--output-file build/sbom-$$target.cdx.json build/sbom-venv; \
 		rm -r build/sbom-venv; \
 	done
-	mvn -q -B --file exporter/history/pom.xml $(CYCLONEDX_MAVEN):makeBom \
+	mvn -q -B --file exporter/offsetwatch/history/pom.xml $(CYCLONEDX_MAVEN):makeBom \
 		-DoutputFormat=json -DoutputDirectory=$(CURDIR)/build -DoutputName=sbom-pipeline-jars.cdx
 
 bench: $(STAMP)

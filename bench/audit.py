@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka as ck
+from offsetwatch.history.audit.comparing import DOWN, UP, Clusters
+from offsetwatch.history.audit.job import AuditSpec, audit
+from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from bench import cpu
-from exporter.history.audit.comparing import DOWN, UP, Clusters
-from exporter.history.audit.job import AuditSpec, audit
-from exporter.history.audit.pinning import Bounds, Pinned, Sides, pin
-from exporter.history.spark.security import kafka_options
-from exporter.history.spark.session import spark_session
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from lab import Lab, LabOptions, specimens
 from lab.clients import settings
 from lab.toolbox import Toolbox

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import confluent_kafka as ck
+from offsetwatch.clients.kafka import BEGINNING, KafkaAdmin, TailReader
+from offsetwatch.daemon import memory
+from offsetwatch.ingest.roles import SourceRole
+from offsetwatch.model.topology import TopicPartition
 
 from bench import commits as commits_of
-from exporter.clients.kafka import BEGINNING, KafkaAdmin, TailReader
-from exporter.daemon import memory
-from exporter.ingest.roles import SourceRole
-from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions
 from lab.jars import jars
 from lab.java import tool

@@ -10,9 +10,8 @@ import random
 from collections.abc import Iterator
 
 import confluent_kafka as ck
-
-from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.model.offsets import Scalar
+from offsetwatch.decode.javamap import connect_key, hash_map_order
+from offsetwatch.model.offsets import Scalar
 
 KINDS = 4
 POLL_EVERY = 10_000

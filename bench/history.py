@@ -25,25 +25,25 @@ from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-
-from bench import commits, cpu
-from exporter.clients.kafka import KafkaAdmin
-from exporter.clock import SystemClock
-from exporter.history.pipeline import bronze, lake
-from exporter.history.pipeline.feed import Feed, planned
-from exporter.history.pipeline.records import Role
-from exporter.history.pipeline.stream import BronzeStream
-from exporter.history.spark.security import kafka_options
-from exporter.history.spark.session import spark_session
-from exporter.history.tables.schemas import (
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import SystemClock
+from offsetwatch.history.pipeline import bronze, lake
+from offsetwatch.history.pipeline.feed import Feed, planned
+from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     OPS_GAPS,
     Column,
     Table,
 )
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from bench import commits, cpu
 from lab import Lab, LabOptions
 
 KAFKA: Final = "east"

@@ -24,19 +24,19 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.parquet as pq
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import SystemClock
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline.feed import Feed, planned
+from offsetwatch.history.pipeline.jobs import PipelineSpec, run_continuous
+from offsetwatch.history.pipeline.records import roles
+from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 
 from bench import commits, cpu
-from exporter.clients.kafka import KafkaAdmin
-from exporter.clock import SystemClock
-from exporter.history.pipeline import lake
-from exporter.history.pipeline.feed import Feed, planned
-from exporter.history.pipeline.jobs import PipelineSpec, run_continuous
-from exporter.history.pipeline.records import roles
-from exporter.history.pipeline.stream import BronzeStream
-from exporter.history.spark.security import kafka_options
-from exporter.history.spark.session import spark_session
-from exporter.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 

@@ -28,17 +28,17 @@ from unittest import mock
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
+from offsetwatch.clients import log_readers
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clock import SystemClock
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.readings import EndsRead
+from offsetwatch.model.topology import MirrorFlow, Topology
+from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 
 from bench.growth import exponent
 from bench.wide_cluster import fill, wide_cluster
-from exporter.clients import log_readers
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.clock import SystemClock
-from exporter.ingest.ends import EndsPoll
-from exporter.ingest.poll import Batch
-from exporter.model.readings import EndsRead
-from exporter.model.topology import MirrorFlow, Topology
-from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 from lab.lone_broker import lone_broker
 
 TOPICS = 50

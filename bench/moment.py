@@ -24,10 +24,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from exporter.history.pipeline import lake
-from exporter.history.tables.files import IN_ORDER
-from exporter.history.tables.schemas import (
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.tables.schemas import (
     ARROW,
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -166,7 +165,7 @@ def _ask(past: Past, at: datetime) -> tuple[float, list[str], bool]:
         f"history: {{path: {json.dumps(str(past.base))}}}\n"
     )
     name = f"mirror-{ASKED:02d}"
-    command = [sys.executable, "-m", "exporter", "history", "as-of", "--config", str(config)]
+    command = [sys.executable, "-m", "offsetwatch", "history", "as-of", "--config", str(config)]
     command += ["--time", at.isoformat(), "--connector", name, "--format", "kip199", "-v"]
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)

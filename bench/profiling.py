@@ -25,11 +25,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from offsetwatch.history.spark.session import spark_session
+
 from bench import commits, cpu
 from bench.history import KAFKA, PARTITIONS, WARM_UP, Bed, decoded
 from bench.site import Size, Watcher, fill, watched
 from bench.visible import CONNECTORS
-from exporter.history.spark.session import spark_session
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 
@@ -43,7 +44,7 @@ RATE_HZ = 100
 TOLD = 14
 SPY: Final = str(Path(sys.executable).with_name("py-spy"))
 
-_OURS = re.compile(r" \((exporter/[^:)]*)")
+_OURS = re.compile(r" \((offsetwatch/[^:)]*)")
 _JAVA_FRAME = re.compile(r"^\s{4,}([\w.$<>/]+)\(", re.MULTILINE)
 # Steps of Spark on the way of a record, by what their frames' names have in them.
 _STEPS: Final = {

@@ -15,6 +15,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from offsetwatch.daemon import memory
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.serve.exposition import Exposition, process_families
+from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.serve.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
+from offsetwatch.state.snapshot import (
+    EMPTY,
+    ConnectorView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -23,21 +37,6 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.registry import Collector
 from rich.console import Console
 from rich.table import Table
-
-from exporter.daemon import memory
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.offsets import SourceOffset
-from exporter.serve.exposition import Exposition, process_families
-from exporter.serve.families import Build, Reload, collect
-from exporter.serve.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
-from exporter.state.snapshot import (
-    EMPTY,
-    ConnectorView,
-    MirrorPartitionView,
-    Snapshot,
-    SourcePartitionView,
-    SyncView,
-)
 
 SERIES = 100_000
 ROUNDS = 5

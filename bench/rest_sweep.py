@@ -15,23 +15,20 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from bench.fake_workers import ANSWER_S, serving
-from bench.growth import exponent
-from bench.ticking import Ticks, ticking
-from exporter.clients.auth import TlsContext
-from exporter.clients.connect_read import ConnectReader, body_bytes_max, offsets_path
-from exporter.clients.connect_sweep import ConnectSweep
-from exporter.clients.kept import KeptConnection
-from exporter.clock import SystemClock
-from exporter.decode.javamap import connect_key
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.ingest import rest
-from exporter.ingest.poll import Batch, poll_rest_offsets
-from exporter.judge.judge import Judge
-from exporter.judge.settings import Settings
-from exporter.loop import Loop
-from exporter.model.connectors import Connector, ConnectorKind, Task
-from exporter.model.observations import (
+from offsetwatch.clients.auth import TlsContext
+from offsetwatch.clients.connect_read import ConnectReader, body_bytes_max, offsets_path
+from offsetwatch.clients.connect_sweep import ConnectSweep
+from offsetwatch.clients.kept import KeptConnection
+from offsetwatch.clock import SystemClock
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.ingest import rest
+from offsetwatch.ingest.poll import Batch, poll_rest_offsets
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.loop import Loop
+from offsetwatch.model.connectors import Connector, ConnectorKind, Task
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
@@ -44,10 +41,14 @@ from exporter.model.observations import (
     SourceRecord,
     TailRead,
 )
-from exporter.model.offsets import SourceKey
-from exporter.model.topology import KafkaTopic
-from exporter.state.book import Book
-from exporter.state.site import ConnectSite
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.book import Book
+from offsetwatch.state.site import ConnectSite
+
+from bench.fake_workers import ANSWER_S, serving
+from bench.growth import exponent
+from bench.ticking import Ticks, ticking
 
 CONNECTORS = 5000
 GROWTH = (16, 4, 1)

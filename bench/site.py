@@ -19,11 +19,11 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from offsetwatch.decode.javamap import connect_key
 
 from bench import commits, connect
 from bench.connect import Config, Offsets
 from bench.wide_cluster import create
-from exporter.decode.javamap import connect_key
 from lab import Lab, connectors
 from lab.clients import settings
 from lab.ports import LOOPBACK, PortLease

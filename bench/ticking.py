@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from exporter.loop import Loop
+from offsetwatch.loop import Loop
 
 
 @dataclass(slots=True)

@@ -15,22 +15,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clock import SystemClock
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
+from offsetwatch.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.model.readings import ProbesRead
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.book import Book
+from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.clients.kafka_probe import ProbeReader
-from exporter.clock import SystemClock
-from exporter.decode.javamap import connect_key
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.ingest.ends import EndsPoll
-from exporter.ingest.poll import Batch
-from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
-from exporter.model.offsets import SourceKey
-from exporter.model.readings import ProbesRead
-from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.book import Book
-from exporter.state.site import ConnectSite
-from exporter.state.snapshot import Snapshot
 from lab import Lab, LabOptions
 from lab.clients import settings
 

@@ -28,11 +28,11 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import numpy as np
+from offsetwatch.config.shape import Config
+from offsetwatch.decode.javamap import connect_key
 
 from bench import commits, cpu
 from bench.site import Size, Watcher, fill, made, watched
-from exporter.config.shape import Config
-from exporter.decode.javamap import connect_key
 from lab import Lab, LabOptions
 
 RATE_PER_S = 20_000

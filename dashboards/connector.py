@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog as m
+from offsetwatch.serve import catalog_remedy as remedy
+from offsetwatch.serve.spec import CONNECTOR
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, states, table, word
@@ -18,9 +22,6 @@ from dashboards.queries import (
     total,
 )
 from dashboards.words import CELL_FLOW, EXPLAIN, ONE_FLOW, SAWTOOTH, STATES, VERDICTS
-from exporter.serve import catalog as m
-from exporter.serve import catalog_remedy as remedy
-from exporter.serve.spec import CONNECTOR
 
 HERE: Final = Scope(
     (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog_mm2 as mm2
+from offsetwatch.serve.spec import FLOW
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -19,8 +22,6 @@ from dashboards.queries import (
     total,
 )
 from dashboards.words import CELL_FLOW, EMPTY_IS_GOOD, OLD_HEARTBEAT, ONE_FLOW, SAWTOOTH
-from exporter.serve import catalog_mm2 as mm2
-from exporter.serve.spec import FLOW
 
 HERE: Final = Scope(
     (

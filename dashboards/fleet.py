@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog as m
+from offsetwatch.serve import catalog_mm2 as mm2
+from offsetwatch.serve import catalog_remedy as remedy
+from offsetwatch.serve.spec import CONNECTOR, INPUT, TAIL
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -39,10 +44,6 @@ from dashboards.words import (
     UNWELL,
     VERDICTS,
 )
-from exporter.serve import catalog as m
-from exporter.serve import catalog_mm2 as mm2
-from exporter.serve import catalog_remedy as remedy
-from exporter.serve.spec import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 RED: Final = {1.0: "red"}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog_mm2 as mm2
+from offsetwatch.serve.spec import Spec
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -22,8 +25,6 @@ from dashboards.queries import (
     zeros,
 )
 from dashboards.words import OLD_HEARTBEAT, RETENTION_NEAR_SECONDS, SAWTOOTH
-from exporter.serve import catalog_mm2 as mm2
-from exporter.serve.spec import Spec
 
 # Every topic with a position has this metric, however its lag is exported.
 _ALWAYS: Final = mm2.RECREATIONS

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog as m
+from offsetwatch.serve import catalog_mm2 as mm2
+from offsetwatch.serve.spec import INPUT, TAIL
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import Choice, Scope, greatest, least, total, zeros
-from exporter.serve import catalog as m
-from exporter.serve import catalog_mm2 as mm2
-from exporter.serve.spec import INPUT, TAIL
 
 HERE: Final = Scope((Choice("instance", "Instance", m.BUILD_INFO),))
 # Each kind of input has some of these labels.

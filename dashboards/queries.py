@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.serve import catalog as m
-from exporter.serve import catalog_mm2 as mm2
-from exporter.serve.spec import CONNECTOR, Spec
+from offsetwatch.serve import catalog as m
+from offsetwatch.serve import catalog_mm2 as mm2
+from offsetwatch.serve.spec import CONNECTOR, Spec
 
 DIRECTION: Final = ("source", "target")
 MIRROR: Final = (*CONNECTOR, *DIRECTION)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve import catalog as m
+from offsetwatch.serve import catalog_remedy as remedy
+from offsetwatch.serve.spec import CONNECTOR
+
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import (
@@ -21,9 +25,6 @@ from dashboards.panels import (
 )
 from dashboards.queries import CLUSTER, Choice, Scope, found, greatest, total
 from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR
-from exporter.serve import catalog as m
-from exporter.serve import catalog_remedy as remedy
-from exporter.serve.spec import CONNECTOR
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 LEGEND: Final = "{{connect_cluster}} {{connector}}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.serve.spec import CONNECTOR
+
 from dashboards.grafana import uid
 from dashboards.panels import Bad, Link
 from dashboards.queries import DIRECTION
-from exporter.serve.spec import CONNECTOR
 
 CONNECTOR_BOARD: Final = uid("connector")
 FLOW_BOARD: Final = uid("flow")

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from exporter.history.spark.downloads import publish
+from offsetwatch.history.spark.downloads import publish
+
 from lab.errors import LabError
 from lab.java import ARCHIVE, archive_folder, home, tool
 

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer
+from offsetwatch.history.tables import read
 
-from exporter.history.tables import read
 from lab import consoles
 from lab.clients import ask_log_bounds, settings
 from lab.cluster import ClusterName, Lab

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter.remedy.locate.formats import Converter, read
-from exporter.remedy.locate.json_format import Reading
+from offsetwatch.remedy.locate.formats import Converter, read
+from offsetwatch.remedy.locate.json_format import Reading
+
 from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool

@@ -19,15 +19,15 @@ from typing import Any
 
 import click
 import httpx
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.queries import asof
+from offsetwatch.history.spark.jars import spark_jars
+from offsetwatch.history.tables import read
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from exporter.errors import HistoryError
-from exporter.history.queries import asof
-from exporter.history.spark.jars import spark_jars
-from exporter.history.tables import read
 from lab import compare, demo_poison
 from lab.cluster import Lab
 from lab.jars import jars

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from offsetwatch.config.remedy import Remedy
 
-from exporter.config.remedy import Remedy
 from lab.cluster import Lab
 from lab.guarded import SHORTENED
 from lab.moments import seconds

@@ -3,7 +3,7 @@ Runs one verb of the command line, and ends or halts it at a moment that was cho
 
     python -P -m lab.dying --at request:2:after -- offsets reset NAME --connect lab --config F --yes
 
-A program of its own: toolbox_kills.py starts it in place of `python -m exporter`. The product knows
+A program of its own: toolbox_kills.py starts it in place of `python -m offsetwatch`, which knows
 nothing of it. What it does to the outside is counted where it leaves the process: records of the
 journal (SQLite), requests that change something (HTTP), records and deletions of topics (Kafka),
 files that are put in place of others. At the n-th of a kind, before or after it, the process kills
@@ -159,7 +159,7 @@ def hurry(doubt_s: float) -> None:
 
     Where only our own process has died, the workers have answered long before.
     """
-    from exporter.remedy.engine.progress import Limits  # noqa: PLC0415
+    from offsetwatch.remedy.engine.progress import Limits  # noqa: PLC0415
 
     made = Limits.__init__
     names = [field.name for field in fields(Limits)]
@@ -189,7 +189,7 @@ def main(
     watch_files(moments)
     if doubt_s is not None:
         hurry(doubt_s)
-    from exporter.cli import main as product  # noqa: PLC0415
+    from offsetwatch.cli import main as product  # noqa: PLC0415
 
     sys.argv = ["offsetwatch", *verb]
     product()

@@ -26,8 +26,7 @@ import click
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
-
-from exporter.history.tables.schemas import (
+from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
@@ -35,6 +34,7 @@ from exporter.history.tables.schemas import (
     TABLES,
     Table,
 )
+
 from lab import killing
 from lab.clients import settings
 from lab.cluster import Lab

@@ -6,8 +6,14 @@ Called by cluster.py before the first process, and by `python -m lab jars` to wa
 
 from pathlib import Path
 
-from exporter.errors import HistoryError
-from exporter.history.spark.downloads import cache_directory, copy_dependencies, pom_hash, publish
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.downloads import (
+    cache_directory,
+    copy_dependencies,
+    pom_hash,
+    publish,
+)
+
 from lab.errors import LabError
 
 __all__ = ["POM", "cache_directory", "jars"]

@@ -9,8 +9,9 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from exporter.errors import HistoryError
-from exporter.history.spark.downloads import cache_directory, publish
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.downloads import cache_directory, publish
+
 from lab.errors import LabError
 from lab.java import tool
 

@@ -11,5 +11,5 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # `env` becomes what it starts; more variables may follow.
-BESIDE = ("env", f"PYTHONPATH={ROOT}")
-EXPORTER = (*BESIDE, sys.executable, "-P", "-m", "exporter")
+BESIDE = ("env", f"PYTHONPATH={ROOT / 'exporter'}:{ROOT}")
+EXPORTER = (*BESIDE, sys.executable, "-P", "-m", "offsetwatch")

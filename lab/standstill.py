@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
+from offsetwatch import __version__
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter import __version__
 from lab.clients import settings
 from lab.cluster import Lab
 from lab.connectors import MM2_SOURCE, UPSTREAM

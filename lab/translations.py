@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from exporter.state.offset_sync_store import OffsetSyncStore
+from offsetwatch.state.offset_sync_store import OffsetSyncStore
+
 from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
+SOURCES: Final = "exporter"
 BIN: Final = Path(sys.executable).parent
 QUICK: Final = "not real and not spark and not slow and not full and not proof and not image"
 # What a slip in the core breaks first: decoding, lag, verdicts, guards and the engine.
@@ -57,7 +58,11 @@ def changed_files() -> list[str]:
 def tests_of(changed: Iterable[str], tests: Iterable[Path]) -> Iterator[Path]:
     """Yield the test files that changed, and those that import a module that changed."""
     paths = [Path(path) for path in changed if path.endswith(".py")]
-    modules = [path.with_suffix("").parts for path in paths if path.parts[0] != "tests"]
+    modules = [
+        path.with_suffix("").parts[path.parts[0] == SOURCES :]
+        for path in paths
+        if path.parts[0] != "tests"
+    ]
     imports = [
         rf"{re.escape('.'.join(parts))}\b"
         rf"|from {re.escape('.'.join(parts[:-1]))} import [^#]*?\b{parts[-1]}\b"

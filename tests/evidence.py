@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.evidence import Evidence, value_text
+from offsetwatch.model.evidence import Evidence, value_text
 
 
 def pairs(evidence: Evidence) -> list[tuple[str, str]]:

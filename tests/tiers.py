@@ -131,9 +131,9 @@ TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "Dockerfile": _IMAGES,
     "constraints.txt": _IMAGES,
     "pyproject.toml": _IMAGES,
-    "exporter/history/": _HISTORY,
-    "exporter/remedy/": _KILLS,
-    "exporter/clients/write/": _KILLS,
+    "exporter/offsetwatch/history/": _HISTORY,
+    "exporter/offsetwatch/remedy/": _KILLS,
+    "exporter/offsetwatch/clients/write/": _KILLS,
 }
 
 

@@ -16,7 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from exporter.history.spark.downloads import cache_directory, copy_dependencies, pom_hash, publish
+from offsetwatch.history.spark.downloads import (
+    cache_directory,
+    copy_dependencies,
+    pom_hash,
+    publish,
+)
+
 from tools.debian import ToolError, package, run
 from tools.golang import built_from_a_module_of_ours, installed, module_folder
 

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.exposition import process_families
 from prometheus_client import ProcessCollector
-
-from exporter.serve.catalog import CATALOG
-from exporter.serve.exposition import process_families
 
 TARGET = frozenset({"job", "instance", "pod"})  # put there by the scrape, not by us
 SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")  # Prometheus' own, of a target

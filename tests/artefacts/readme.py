@@ -77,12 +77,12 @@ class Shell:
         programs.mkdir(parents=True)
         program = programs / "offsetwatch"
         # What is tested is what stands here, and not what is installed.
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m exporter "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m offsetwatch "$@"\n')
         program.chmod(0o755)
         self.environment = {
             **os.environ,
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT / 'exporter'}:{ROOT}",
             "COLUMNS": "400",
         }
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-
-from exporter.cli import diagnosis
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.kafka_facts import TopicShape
-from exporter.remedy.engine.requests import of_step
-from exporter.remedy.model.plan import (
+from offsetwatch.cli import diagnosis
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.kafka_facts import TopicShape
+from offsetwatch.remedy.engine.requests import of_step
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,

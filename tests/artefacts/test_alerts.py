@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from offsetwatch.judge.advice import RUNBOOKS, next_command
+from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
+from offsetwatch.state import lint
 
 from dashboards import thresholds
-from exporter.judge.advice import RUNBOOKS, next_command
-from exporter.model.findings import Finding, FindingName, Severity, Verdict
-from exporter.state import lint
 from tools.alertmanager import render
 from tools.promtool import check_rules, run_rule_tests
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from offsetwatch.serve.exposition import Exposition
+from offsetwatch.serve.negotiate import OPENMETRICS_1_0_0
+from offsetwatch.serve.spec import INPUT
+from offsetwatch.state.snapshot import Snapshot
 
 from dashboards import pictures
-from exporter.serve.exposition import Exposition
-from exporter.serve.negotiate import OPENMETRICS_1_0_0
-from exporter.serve.spec import INPUT
-from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-
-from exporter.config import load
-from exporter.config.reference import render
-from exporter.errors import ConfigError
+from offsetwatch.config import load
+from offsetwatch.config.reference import render
+from offsetwatch.errors import ConfigError
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
@@ -22,7 +21,7 @@ FILES = {
 
 def test_the_file_is_what_the_code_makes_of_it():
     assert REFERENCE.read_text() == render(), (
-        "run: python -m exporter.config.reference > config-reference.yaml"
+        "run: python -m offsetwatch.config.reference > config-reference.yaml"
     )
 
 

@@ -39,45 +39,45 @@ class Plant(NamedTuple):
 
 
 PURE = (
-    "exporter.model",
-    "exporter.decode",
-    "exporter.state",
-    "exporter.judge",
-    "exporter.remedy.model",
-    "exporter.remedy.classify",
-    "exporter.remedy.locate",
-    "exporter.remedy.guards",
-    "exporter.remedy.engine",
-    "exporter.remedy.views",
+    "offsetwatch.model",
+    "offsetwatch.decode",
+    "offsetwatch.state",
+    "offsetwatch.judge",
+    "offsetwatch.remedy.model",
+    "offsetwatch.remedy.classify",
+    "offsetwatch.remedy.locate",
+    "offsetwatch.remedy.guards",
+    "offsetwatch.remedy.engine",
+    "offsetwatch.remedy.views",
 )
-SPARK = tuple(f"exporter.history.{name}" for name in ["audit", "baselines", "pipeline", "spark"])
-WRITERS = "exporter.clients.write"
+SPARK = tuple(f"offsetwatch.history.{name}" for name in ["audit", "baselines", "pipeline", "spark"])
+WRITERS = "offsetwatch.clients.write"
 PLANTS = {
     **{
         f"write/{writer}": Plant(
             "writes",
             f"from {WRITERS} import {writer}",
             f"{WRITERS}.{writer}",
-            allowed=("exporter.remedy.drivers", WRITERS),
+            allowed=("offsetwatch.remedy.drivers", WRITERS),
         )
         for writer in ("connect", "journal", "kubernetes", "offsets", "records", "topics")
     },
     "a clock": Plant("pure", "import time", "time", into=PURE),
     "a client": Plant(
-        "pure", "from exporter.clients import kafka", "exporter.clients.kafka", into=PURE
+        "pure", "from offsetwatch.clients import kafka", "offsetwatch.clients.kafka", into=PURE
     ),
     "a driver": Plant(
         "pure",
-        "from exporter.remedy.drivers import rest",
-        "exporter.remedy.drivers.rest",
+        "from offsetwatch.remedy.drivers import rest",
+        "offsetwatch.remedy.drivers.rest",
         into=PURE,
     ),
     "Spark": Plant("spark", "import pyspark", "pyspark", allowed=SPARK),
     "Kafka's client": Plant(
-        "sockets", "import confluent_kafka", "confluent_kafka", allowed=("exporter.clients",)
+        "sockets", "import confluent_kafka", "confluent_kafka", allowed=("offsetwatch.clients",)
     ),
     "an HTTP client": Plant(
-        "http", "import httpx", "httpx", allowed=("exporter.clients", "exporter.cli.remote")
+        "http", "import httpx", "httpx", allowed=("offsetwatch.clients", "offsetwatch.cli.remote")
     ),
     "another HTTP client": Plant("one-http-client", "import requests", "requests"),
     "Spark, to read": Plant(
@@ -85,9 +85,9 @@ PLANTS = {
         "import pyspark",
         "pyspark",
         into=(
-            "exporter.cli.queries",
-            "exporter.daemon",
-            *(f"exporter.history.{name}" for name in ["failover_report", "queries", "tables"]),
+            "offsetwatch.cli.queries",
+            "offsetwatch.daemon",
+            *(f"offsetwatch.history.{name}" for name in ["failover_report", "queries", "tables"]),
         ),
     ),
 }
@@ -109,7 +109,7 @@ def linted(folder: Path, contract: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", LINTER, "--no-cache", "--no-logo", "--contract", contract],
         cwd=folder,
-        env={"PYTHONPATH": str(folder), "COLUMNS": "400"},
+        env={"PYTHONPATH": str(folder / "exporter"), "COLUMNS": "400"},
         capture_output=True,
         text=True,
         check=False,
@@ -130,7 +130,7 @@ def test_a_forbidden_import_breaks_the_contract_in_whatever_module_it_stands(cop
     plant = PLANTS[name]
     planted = {
         module: path
-        for module, path in modules(copy / "exporter").items()
+        for module, path in modules(copy / "exporter" / "offsetwatch").items()
         if not in_package(module, plant.allowed)
         and (not plant.into or in_package(module, plant.into))
         and module != plant.imported
@@ -163,15 +163,15 @@ def test_contracts_name_packages_and_never_single_modules():
         for section in read.sections()
         if section not in {"importlinter", "importlinter:contract:layers"}
         for value in read[section].values()
-        for name in re.findall(r"^exporter[\w.]*$", value, re.MULTILINE)
+        for name in re.findall(r"^offsetwatch[\w.]*$", value, re.MULTILINE)
     }
 
     single = {(section, name) for section, name in named if not _is_package(name)}
-    assert {name for _, name in single} <= {"exporter.clock", "exporter.disk"}
+    assert {name for _, name in single} <= {"offsetwatch.clock", "offsetwatch.disk"}
 
 
 def _is_package(name: str) -> bool:
-    return (ROOT / name.replace(".", "/")).is_dir()
+    return (ROOT / "exporter" / name.replace(".", "/")).is_dir()
 
 
 # What confluent-kafka and HTTP have to change something elsewhere with.
@@ -192,7 +192,7 @@ CHANGES = {
 }
 METHODS = {"POST", "PUT", "PATCH", "DELETE"}
 # A review changes nothing (SelfSubjectAccessReview), and a notification is what people asked for.
-HARMLESS = {("exporter.clients.kube_read", "POST"), ("exporter.clients.webhook", "POST")}
+HARMLESS = {("offsetwatch.clients.kube_read", "POST"), ("offsetwatch.clients.webhook", "POST")}
 
 
 def changing(source: str) -> set[str]:
@@ -209,8 +209,8 @@ def changing(source: str) -> set[str]:
 def test_clients_that_can_change_anything_stand_in_their_package():
     names = {
         (module, name)
-        for module, path in modules(ROOT / "exporter").items()
-        if in_package(module, ("exporter.clients",)) and not in_package(module, (WRITERS,))
+        for module, path in modules(ROOT / "exporter" / "offsetwatch").items()
+        if in_package(module, ("offsetwatch.clients",)) and not in_package(module, (WRITERS,))
         for name in changing(path.read_text())
     }
 

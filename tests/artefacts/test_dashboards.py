@@ -9,15 +9,15 @@ import re
 
 import pytest
 import yaml
+from offsetwatch.model import connectors
+from offsetwatch.model.findings import FindingName, Verdict
+from offsetwatch.remedy.guards.table import GUARDS
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.serve.catalog import CATALOG
 
 from dashboards import build, remediation
 from dashboards.build import boards, main
 from dashboards.words import BLUE_GREY, MODES, STATES, UNWELL, VERDICTS
-from exporter.model import connectors
-from exporter.model.findings import FindingName, Verdict
-from exporter.remedy.guards.table import GUARDS
-from exporter.remedy.model.desk import Mode
-from exporter.serve.catalog import CATALOG
 from tools.promtool import check_rules
 
 from .boards import (

@@ -15,7 +15,7 @@ import pytest
 
 from .test_runbooks import RUNBOOKS, every_runbook
 
-EXPORTER = Path(__file__).parents[2] / "exporter"
+EXPORTER = Path(__file__).parents[2] / "exporter" / "offsetwatch"
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 QUOTED = re.compile(r"event\s+`(\w+)`(?:\s+\(([^)]*)\))?")
 LOG = re.compile(r"daemon's(?:\s+own)?\s+log|\bThe\s+log\s+says")

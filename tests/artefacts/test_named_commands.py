@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-
-from exporter.cli import cli
+from offsetwatch.cli import cli
 
 ROOT = Path(__file__).parents[2]
 # Of other programs: git, kubectl, keytool, openssl, pip, spark-submit, and Kafka's own.
@@ -76,8 +75,8 @@ FILES = sorted(
     path
     for folder, pattern in (
         ("exporter", "*.py"),
-        ("exporter/serve", "*.js"),
-        ("exporter/serve", "*.html"),
+        ("exporter/offsetwatch/serve", "*.js"),
+        ("exporter/offsetwatch/serve", "*.html"),
         ("helm", "*.txt"),
         ("helm", "*.yaml"),
         ("alerts/alertmanager", "*"),

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-
-from exporter.config.described import Setting, settings
+from offsetwatch.config.described import Setting, settings
 
 from .promql import known_metrics
 from .test_runbooks import parse

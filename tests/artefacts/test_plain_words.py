@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from exporter.judge.verdicts import LAWS
+from offsetwatch.judge.verdicts import LAWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,9 +125,9 @@ def files() -> Iterator[Path]:
         "helm/offsetwatch/values.yaml",
         "helm/offsetwatch/values.schema.json",
         "helm/offsetwatch/templates/*",
-        "exporter/**/*.py",
-        "exporter/serve/static/*.js",
-        "exporter/serve/static/*.html",
+        "exporter/offsetwatch/**/*.py",
+        "exporter/offsetwatch/serve/static/*.js",
+        "exporter/offsetwatch/serve/static/*.html",
     ):
         found = [path for path in ROOT.glob(pattern) if path.is_file()]
         assert found, pattern

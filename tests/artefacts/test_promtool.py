@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from offsetwatch.serve.exposition import Exposition
+from offsetwatch.serve.negotiate import TEXT_0_0_4
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.serve.exposition import Exposition
-from exporter.serve.negotiate import TEXT_0_0_4
-from exporter.state.snapshot import EMPTY
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 from tools import debian
 from tools.debian import ToolError

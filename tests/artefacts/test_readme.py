@@ -19,9 +19,9 @@ import httpx
 import pytest
 import yaml
 from click.testing import CliRunner
+from offsetwatch.cli import cli
+from offsetwatch.errors import ConfigError
 
-from exporter.cli import cli
-from exporter.errors import ConfigError
 from lab.__main__ import main as lab_commands
 from lab.certificates import Authority
 from lab.ports import LOOPBACK, free_port
@@ -247,7 +247,7 @@ def test_a_connector_is_created_at_offsets_that_were_kept(
 
 def test_an_install_has_the_command_and_the_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"offsetwatch": "exporter.cli:entry"}
+    assert project["scripts"] == {"offsetwatch": "offsetwatch.cli:entry"}
     assert set(re.findall(r"'\.\[(\w+)\]'", README)) == {"history"}
     assert "history" in project["optional-dependencies"]
 

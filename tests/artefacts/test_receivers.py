@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from offsetwatch.judge.advice import with_advice
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.notify.alertmanager import webhook_body
+from offsetwatch.notify.ledger import Message, Status
 
-from exporter.judge.advice import with_advice
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding, FindingName, Severity
-from exporter.notify.alertmanager import webhook_body
-from exporter.notify.ledger import Message, Status
 from tests.changed import replace
 from tools.alertmanager import check_config, installed_amtool, recent_amtool, render
 from tools.debian import ToolError, run

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import offsetwatch.cli
 import pytest
 import yaml
-
-import exporter.cli
-from exporter.cli import cli
-from exporter.config import load
-from exporter.config.described import Setting, settings
-from exporter.model.observations import (
+from offsetwatch.cli import cli
+from offsetwatch.config import load
+from offsetwatch.config.described import Setting, settings
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
@@ -22,13 +21,14 @@ from exporter.model.observations import (
     InputId,
     SinkOffset,
 )
-from exporter.model.offsets import Heartbeat
-from exporter.model.readings import FirstRecord, LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.serve.catalog import CATALOG
-from exporter.serve.families import collect
-from exporter.state.failover import groups_input
-from exporter.state.site import ConnectSite
+from offsetwatch.model.offsets import Heartbeat
+from offsetwatch.model.readings import FirstRecord, LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.families import collect
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.site import ConnectSite
+
 from tests.unit.serve.worlds import BUILD, RELOADED
 from tests.unit.state.test_failover import (
     CHECKPOINTS,
@@ -239,9 +239,9 @@ def test_a_verb_is_there_with_its_arguments_and_options(name: str, verb: click.C
 
 
 def test_the_exit_codes_are_those_of_the_command_line():
-    said = re.search(r"0 ok, .*", (exporter.cli.__doc__ or "").replace("\n", " "))
+    said = re.search(r"0 ok, .*", (offsetwatch.cli.__doc__ or "").replace("\n", " "))
     assert said is not None
     numbers = {number for number, _ in commands.EXIT_CODES}
     assert {int(at) for at in re.findall(r"(?:^|, )(\d+) ", said.group())} == numbers
     named = ("USAGE", "DENIED", "UNAUTHORISED", "UNREACHABLE", "BUG")
-    assert {getattr(exporter.cli, name) for name in named} <= numbers
+    assert {getattr(offsetwatch.cli, name) for name in named} <= numbers

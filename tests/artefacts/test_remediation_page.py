@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-
-from exporter.cli import cli
-from exporter.serve.catalog import CATALOG
+from offsetwatch.cli import cli
+from offsetwatch.serve.catalog import CATALOG
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "remediation.md").read_text()

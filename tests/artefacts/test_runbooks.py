@@ -7,8 +7,7 @@ import shlex
 
 import click
 import pytest
-
-from exporter.cli import cli
+from offsetwatch.cli import cli
 
 from .promql import known_metrics
 from .test_alerts import ALERTS, EVERY_ALERT, FIRED, RECORDED

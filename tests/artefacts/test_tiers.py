@@ -48,7 +48,7 @@ def test_what_a_change_touches_is_there_and_is_run_whatever_the_sixth(prefix: st
 
 
 def test_a_change_elsewhere_adds_nothing():
-    changed = ["README.md", "exporter/state/book.py"]
+    changed = ["README.md", "exporter/offsetwatch/state/book.py"]
 
     assert selected("2", changed) == [*sorted(tiers.SIXTHS[1][0]), *sorted(tiers.SIXTHS[1][1])]
 

@@ -50,11 +50,17 @@ def test_only_the_slowest_tests_of_all_parts_are_listed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changed", "imported"),
     [
-        ("exporter/decode/mm2.py", "from exporter.decode.mm2 import sync"),
-        ("exporter/decode/mm2.py", "from exporter.decode import dialects, mm2"),
-        ("exporter/decode/mm2.py", "from exporter.decode import (\n    dialects,\n    mm2,\n)"),
-        ("exporter/decode/mm2.py", 'setattr("exporter.decode.mm2.sync", None)'),
-        ("exporter/remedy/guards/__init__.py", "from exporter.remedy.guards import evaluate"),
+        ("exporter/offsetwatch/decode/mm2.py", "from offsetwatch.decode.mm2 import sync"),
+        ("exporter/offsetwatch/decode/mm2.py", "from offsetwatch.decode import dialects, mm2"),
+        (
+            "exporter/offsetwatch/decode/mm2.py",
+            "from offsetwatch.decode import (\n    dialects,\n    mm2,\n)",
+        ),
+        ("exporter/offsetwatch/decode/mm2.py", 'setattr("offsetwatch.decode.mm2.sync", None)'),
+        (
+            "exporter/offsetwatch/remedy/guards/__init__.py",
+            "from offsetwatch.remedy.guards import evaluate",
+        ),
         ("lab/waiting.py", "from lab.waiting import until"),
     ],
 )
@@ -66,7 +72,7 @@ def test_a_test_that_imports_what_changed_is_one_of_the_change(
     test.write_text(f"{imported}\n")
 
     assert list(check.tests_of([changed], [test])) == [test]
-    assert list(check.tests_of(["exporter/decode/other.py", "README.md"], [test])) == []
+    assert list(check.tests_of(["exporter/offsetwatch/decode/other.py", "README.md"], [test])) == []
 
 
 def test_a_test_that_changed_is_one_of_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

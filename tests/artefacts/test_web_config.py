@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from offsetwatch import config
+from offsetwatch.errors import ConfigError
+from offsetwatch.serve.web import current
 
-from exporter import config
-from exporter.errors import ConfigError
-from exporter.serve.web import current
 from lab.certificates import Authority
 from tools.promtool import check_web_config
 

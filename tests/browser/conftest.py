@@ -10,10 +10,10 @@ from pathlib import Path
 
 import bcrypt
 import pytest
+from offsetwatch.serve.families import Reload
+from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.serve.families import Reload
-from exporter.serve.http import PageFacts, Pulse, ReadServer
-from exporter.state.snapshot import Snapshot
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.unit.serve.worlds import BUILD

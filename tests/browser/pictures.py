@@ -7,7 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from exporter.model.moments import Moment
+from offsetwatch.model.moments import Moment
+
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.browser.conftest import Site

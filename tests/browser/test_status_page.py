@@ -7,9 +7,9 @@ import re
 
 import httpx
 import pytest
+from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.model.findings import Severity, Verdict
-from exporter.state.snapshot import EMPTY
 from tests.browser import worlds
 from tests.browser.chromium import chromium
 from tests.browser.conftest import PASSWORD, USER

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
-from exporter.model.moments import Moment
-from exporter.model.offsets import SourceOffset
-from exporter.model.remedies import GuardRow, OpenPlan, RemedySeen, StepRow
-from exporter.model.topology import MirrorFlow, Topology
-from exporter.remedy.guards.table import GUARDS
-from exporter.state.snapshot import EMPTY, Snapshot
-from exporter.state.trends import EVERY_S, Trends
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.remedies import GuardRow, OpenPlan, RemedySeen, StepRow
+from offsetwatch.model.topology import MirrorFlow, Topology
+from offsetwatch.remedy.guards.table import GUARDS
+from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.state.trends import EVERY_S, Trends
+
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
 

@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from offsetwatch.config import Remedy
 
-from exporter.config import Remedy
 from lab import chart
 from lab.kube import Json
 from tests.chart.reading import (

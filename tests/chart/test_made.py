@@ -6,10 +6,10 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import offsetwatch
 import pytest
 import yaml
 
-import exporter
 from lab import chart
 from lab.chart import CHART
 from tools.chart.__main__ import ROOT, main
@@ -51,7 +51,7 @@ def test_a_chart_that_is_handed_on_holds_every_rule_file_and_every_board_and_no_
 
 def test_the_chart_has_the_version_of_the_product():
     said = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert said["version"] == said["appVersion"] == exporter.__version__
+    assert said["version"] == said["appVersion"] == offsetwatch.__version__
     assert said["name"] == CHART.name
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from offsetwatch.config import parse
 
-from exporter.config import parse
 from lab import chart
 from tests.chart.reading import LEAST, of_kind, with_values
 from tools.chart.__main__ import ROOT

@@ -90,7 +90,7 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
     assert DATA in text
     config.write_text(text.replace(DATA, str(tmp_path / "data")))
     words = [f"{name}={value}" for name, value in environment.items()]
-    program = ["env", *words, sys.executable, "-m", "exporter"]
+    program = ["env", *words, sys.executable, "-m", "offsetwatch"]
     child = Child("daemon", [*program, *here(found["args"], config)], directory=tmp_path)
     child.start()
     try:
@@ -128,7 +128,7 @@ def passes(container: Json, name: str, config: Path) -> None:
     program, *words = here(probe["exec"]["command"], config)
     assert program == "offsetwatch"
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", *words],
+        [sys.executable, "-m", "offsetwatch", *words],
         capture_output=True,
         text=True,
         timeout=PROBED_S_MAX,

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import yaml
+from offsetwatch import __version__
+from offsetwatch.config import Config, parse
 
-from exporter import __version__
-from exporter.config import Config, parse
 from lab import chart
 from lab.chart import CHART
 from lab.kube import Json

@@ -5,12 +5,12 @@ it is the code that runs.
 from __future__ import annotations
 
 import pytest
+from offsetwatch.config import Connect
+from offsetwatch.errors import Ambiguous
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Alter, Pair, Settle, State, ToState
 
-from exporter.config import Connect
-from exporter.errors import Ambiguous
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import Alter, Pair, Settle, State, ToState
 from tests.contract.worlds import SINK_NAME, SOURCE_NAME, TOPIC, spot, with_sink, with_source
 from tests.fakes.connect_model import Fault, How
 from tests.fakes.connect_model.offsets import identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
+from offsetwatch.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
 
 FOLDER = Path(__file__).parent / "traces"
 

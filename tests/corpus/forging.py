@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.decode.trace import Header, lines_of
-from exporter.remedy.classify import SKIPPABLE
+from offsetwatch.decode.trace import Header, lines_of
+from offsetwatch.remedy.classify import SKIPPABLE
+
 from tests.corpus.cases import CORPUS
 
 CATCHES = "org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator"

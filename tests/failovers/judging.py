@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from exporter.remedy.journal import Entry
-from exporter.remedy.model.plan import Alter, AnyStep, Plan, State, ToState
-from exporter.remedy.model.records import Ended, Intended, Led, Opened, Parked, Turned
+from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.model.plan import Alter, AnyStep, Plan, State, ToState
+from offsetwatch.remedy.model.records import Ended, Intended, Led, Opened, Parked, Turned
+
 from tests.failovers.world import Request, offset_of
 
 SLOP_S = 0.05  # between two processes' clocks on one machine

@@ -13,17 +13,17 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from exporter.clients.journal_topic import Wanted
-from exporter.clock import SteadyClock
-from exporter.config import Connect
-from exporter.errors import ClientError, NotLeader
-from exporter.remedy.conductor import Conductor, Life
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.engine.progress import Limits
-from exporter.remedy.ledger import Ledger
-from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.clients.journal_topic import Wanted
+from offsetwatch.clock import SteadyClock
+from offsetwatch.config import Connect
+from offsetwatch.errors import ClientError, NotLeader
+from offsetwatch.remedy.conductor import Conductor, Life
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.engine.progress import Limits
+from offsetwatch.remedy.ledger import Ledger
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -38,8 +38,9 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.model.records import Approved, Proposed
-from exporter.remedy.replica import Replica, Settings, Term
+from offsetwatch.remedy.model.records import Approved, Proposed
+from offsetwatch.remedy.replica import Replica, Settings, Term
+
 from tests.contract.worlds import SINK_NAME, TOPIC
 
 SESSION_S = 1.0

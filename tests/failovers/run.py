@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clients.journal_topic import JournalReader, Wanted
-from exporter.clients.kafka import end_of_partition
-from exporter.clients.write.journal import create
-from exporter.errors import TimedOut, Unreachable, Unsettled
-from exporter.remedy.journal import Entry, Journal, Line
-from exporter.remedy.model.records import Led, decoded
-from exporter.remedy.projection import Projection, line_of
+from offsetwatch.clients.journal_topic import JournalReader, Wanted
+from offsetwatch.clients.kafka import end_of_partition
+from offsetwatch.clients.write.journal import create
+from offsetwatch.errors import TimedOut, Unreachable, Unsettled
+from offsetwatch.remedy.journal import Entry, Journal, Line
+from offsetwatch.remedy.model.records import Led, decoded
+from offsetwatch.remedy.projection import Projection, line_of
+
 from lab.killing import commit, counts
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.processes import Child

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-
-from exporter.model.moments import Moment, moment_of
-from exporter.remedy.model.desk import (
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.remedy.model.desk import (
     AlreadyDecided,
     Asked,
     BackupRow,
@@ -37,6 +36,7 @@ from exporter.remedy.model.desk import (
     StepTold,
     Switches,
 )
+
 from tests.fakes.clock import VirtualClock
 from tests.unit.remedy.plans import plan_of
 

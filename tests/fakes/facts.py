@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from exporter.clients.kafka_facts import ClusterFacts, TopicShape
-from exporter.errors import ClientError, Denied, NotFound
+from offsetwatch.clients.kafka_facts import ClusterFacts, TopicShape
+from offsetwatch.errors import ClientError, Denied, NotFound
 
 from .kafka import FakeAdmin, FakeKafka, FakeReader
 

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import KafkaError, Message
-
-from exporter.clients.kafka import ReadableEnd
-from exporter.clients.log_readers import EARLIEST
-from exporter.errors import ClientError, NotFound
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients.kafka import ReadableEnd
+from offsetwatch.clients.log_readers import EARLIEST
+from offsetwatch.errors import ClientError, NotFound
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
 from .clock import VirtualClock
 

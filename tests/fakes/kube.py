@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-
-from exporter.remedy.drivers.strimzi_seen import OFFSETS
+from offsetwatch.remedy.drivers.strimzi_seen import OFFSETS
 
 LISTED = {"partition": {"filename": "/in"}, "offset": {"position": 15}}
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from exporter.clients.kafka_facts import TopicSettings
-from exporter.clients.write.records import Outgoing
-from exporter.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
-from exporter.model.records import IncompleteRead, RawRecord, Window
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients.kafka_facts import TopicSettings
+from offsetwatch.clients.write.records import Outgoing
+from offsetwatch.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
+from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
 
 from .clock import VirtualClock
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.clients.kafka_probe import Answer
-from exporter.errors import Denied, NotFound, TopicChanged
-from exporter.model.readings import FirstRecord, NothingUpTo
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients.kafka_probe import Answer
+from offsetwatch.errors import Denied, NotFound, TopicChanged
+from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.topology import TopicPartition
 
 from .kafka import FakeKafka
 

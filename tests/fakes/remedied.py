@@ -10,9 +10,9 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from exporter.errors import ClientError
-from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.errors import ClientError
+from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -29,6 +29,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Watch,
 )
+
 from tests.fakes.clock import VirtualClock
 
 

@@ -138,7 +138,7 @@ def _origin(error: BaseException) -> str:
     frames = [
         at
         for at in traceback.extract_tb(error.__traceback__)
-        if {"exporter", "tests"} & set(Path(at.filename).parts)
+        if {"offsetwatch", "tests"} & set(Path(at.filename).parts)
         and "site-packages" not in at.filename
     ]
     if not frames:

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.config import Config, Web, load, web
-from exporter.errors import ConfigError
+from offsetwatch.config import Config, Web, load, web
+from offsetwatch.errors import ConfigError
+
 from tests.fuzz.targets import Target
 
 _CONFIGS: Final = Path(__file__).parents[1] / "unit/config"

@@ -10,28 +10,28 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
+from offsetwatch.cli.remote.listener import Asking, Listener, Problem, Reply
+from offsetwatch.clients.kafka_facts import parse_api_versions
+from offsetwatch.config import properties
+from offsetwatch.errors import ClientError, JournalDamaged, Malformed
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.register import Register
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model import baselines
+from offsetwatch.model.records import RawRecord
+from offsetwatch.notify import notifier
+from offsetwatch.remedy import backups, projection
+from offsetwatch.remedy.journal import Line, line_hash
+from offsetwatch.remedy.locate import formats
+from offsetwatch.remedy.model import plan, records
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
+from offsetwatch.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
+from offsetwatch.serve import findings
+from offsetwatch.state import fate_memory
+from offsetwatch.state.fate import Fates
+from offsetwatch.toolbox import creation, documents
 
-from exporter.cli.remote.listener import Asking, Listener, Problem, Reply
-from exporter.clients.kafka_facts import parse_api_versions
-from exporter.config import properties
-from exporter.errors import ClientError, JournalDamaged, Malformed
-from exporter.judge.judge import Judge
-from exporter.judge.register import Register
-from exporter.judge.settings import Settings
-from exporter.model import baselines
-from exporter.model.records import RawRecord
-from exporter.notify import notifier
-from exporter.remedy import backups, projection
-from exporter.remedy.journal import Line, line_hash
-from exporter.remedy.locate import formats
-from exporter.remedy.model import plan, records
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import Frozen, Pair, State, ToState
-from exporter.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
-from exporter.serve import findings
-from exporter.state import fate_memory
-from exporter.state.fate import Fates
-from exporter.toolbox import creation, documents
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import KEYS, VALUES
 from tests.unit.remedy.plans import plan_of, skip_of

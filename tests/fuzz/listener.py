@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from multidict import CIMultiDict
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.serve.control.answers import NDJSON, Answer
+from offsetwatch.serve.control.counts import Counts
+from offsetwatch.serve.control.listener import Listener
+from offsetwatch.serve.control.workers import Workers
 from structlog.testing import capture_logs
 
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.desk import PlanState
-from exporter.serve.control.answers import NDJSON, Answer
-from exporter.serve.control.counts import Counts
-from exporter.serve.control.listener import Listener
-from exporter.serve.control.workers import Workers
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.fuzz.targets import Parts, Target

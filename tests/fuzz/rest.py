@@ -7,19 +7,20 @@ import re
 from contextlib import suppress
 from typing import Any, Final
 
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.write.connect import ConnectWriter
-from exporter.decode import connect_rest
-from exporter.decode.connect_root import ConnectRoot, decode_root
-from exporter.decode.failure import FAILURE_CHARS_MAX, failure_of
-from exporter.decode.jsontext import parse
-from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.errors import ClientError
-from exporter.model.connectors import Connector
-from exporter.model.offsets import Undecodable
-from exporter.remedy.classify import Failure, classify
-from exporter.remedy.drivers.rest_answers import of_offsets, of_request
-from exporter.remedy.model.driver import Outcome
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.decode import connect_rest
+from offsetwatch.decode.connect_root import ConnectRoot, decode_root
+from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
+from offsetwatch.decode.jsontext import parse
+from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
+from offsetwatch.errors import ClientError
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.remedy.classify import Failure, classify
+from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.model.driver import Outcome
+
 from tests.corpus.cases import CORPUS
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import FILES

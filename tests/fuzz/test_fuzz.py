@@ -8,10 +8,10 @@ import json
 import sys
 
 import pytest
+from offsetwatch.decode import roles
+from offsetwatch.serve.control import listener
+from offsetwatch.serve.control.access import Role
 
-from exporter.decode import roles
-from exporter.serve.control import listener
-from exporter.serve.control.access import Role
 from tests.fuzz import campaign as campaigns
 from tests.fuzz import rest, topics
 from tests.fuzz.campaign import campaign, plan, tried
@@ -169,7 +169,7 @@ def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):
 
 
 def test_a_configuration_that_is_read_into_something_else_is_found(monkeypatch, tmp_path):
-    module = sys.modules["exporter.config.load"]  # a function of this name hides it
+    module = sys.modules["offsetwatch.config.load"]  # a function of this name hides it
     monkeypatch.setattr(module, "read", lambda path: {"kafka": path.read_bytes()[40_000]})
     report = tried(files(tmp_path)["configurations"], SEED, range(100))
     assert "IndexError" in caught(report).what

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exporter.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
-from exporter.decode.javamap import connect_key
-from exporter.decode.jsontext import encode_sorted, parse, parse_flat_map
-from exporter.decode.mm2 import decode_sync_key, decode_sync_value
-from exporter.decode.roles import decode_record, observation
-from exporter.decode.source_offsets import LABEL_BYTES_MAX, decode_fields, decode_key, decode_value
-from exporter.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
-from exporter.model.roles import TopicRole
+from offsetwatch.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.jsontext import encode_sorted, parse, parse_flat_map
+from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
+from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.source_offsets import (
+    LABEL_BYTES_MAX,
+    decode_fields,
+    decode_key,
+    decode_value,
+)
+from offsetwatch.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
+from offsetwatch.model.roles import TopicRole
+
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import GOLDEN, SPOKEN
 from tests.unit.decode.golden import records

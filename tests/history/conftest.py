@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The pipeline's own session: what holds under its settings is what is to be tested."""
-    from exporter.history.spark.session import spark_session
+    from offsetwatch.history.spark.session import spark_session
 
     # In a session of minutes, what is compiled well pays.
     with spark_session(master="local[2]", heap="1g", short=False) as session:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-
-from exporter.history.tables import read
-from exporter.history.tables.changes import change_of
-from exporter.history.tables.schemas import (
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.changes import change_of
+from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
     CONNECT_OFFSETS,

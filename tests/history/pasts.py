@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from exporter.history.tables.schemas import (
+from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
@@ -19,6 +19,7 @@ from exporter.history.tables.schemas import (
     OFFSET_SYNCS,
     STATUS,
 )
+
 from tests.history.delta import Row, write
 from tests.history.rows import (
     Raw,

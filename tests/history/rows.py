@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-
-from exporter.decode.javamap import connect_key
-from exporter.history.pipeline.feed import Feed
-from exporter.history.pipeline.records import Role, decode_batches
-from exporter.history.spark.security import kafka_options
-from exporter.history.tables.schemas import (
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.history.pipeline.feed import Feed
+from offsetwatch.history.pipeline.records import Role, decode_batches
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,
     CONNECT_OFFSETS,
@@ -22,7 +21,7 @@ from exporter.history.tables.schemas import (
     OFFSET_SYNCS,
     STATUS,
 )
-from exporter.model.offsets import Scalar
+from offsetwatch.model.offsets import Scalar
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RAW = pa.schema(

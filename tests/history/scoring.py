@@ -11,9 +11,9 @@ from typing import Final
 
 import click
 import numpy as np
+from offsetwatch.history.baselines.habits import habit
+from offsetwatch.model.baselines import Baseline
 
-from exporter.history.baselines.habits import habit
-from exporter.model.baselines import Baseline
 from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life
 
 MONTH_S: Final = 30 * 86_400.0

@@ -14,10 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.queries.asof import AsOf, Question, Unanswerable, as_of
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    GOLD_TOPICS,
+    OPS_GAPS,
+)
 
-from exporter.history.pipeline.records import Role
-from exporter.history.queries.asof import AsOf, Question, Unanswerable, as_of
-from exporter.history.tables.schemas import BRONZE_RECORDS, CONNECT_OFFSETS, GOLD_TOPICS, OPS_GAPS
 from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.cli.moments import parse_time
+from offsetwatch.cli.queries import asof
+from offsetwatch.errors import ConfigError
 
-from exporter.cli import cli
-from exporter.cli.moments import parse_time
-from exporter.cli.queries import asof
-from exporter.errors import ConfigError
 from tests.fakes.worker import Worker, ok
 from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, lake, place
 

@@ -11,16 +11,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from offsetwatch.history.audit.pinning import Bounds, Sides, pin
+from offsetwatch.history.audit.reasons import Skip, Transforms
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 
-from exporter.history.audit.pinning import Bounds, Sides, pin
-from exporter.history.audit.reasons import Skip, Transforms
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from tests.history.rows import sync_key, sync_value
 
 if TYPE_CHECKING:
+    from offsetwatch.history.audit.job import Audited
     from pyspark.sql import SparkSession
-
-    from exporter.history.audit.job import Audited
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
@@ -94,9 +93,9 @@ class Bed:
             future.result()
 
     def audited(self, replicated: int | None, bounds: Bounds | None = None, **more: Any) -> Audited:
-        from exporter.history.audit.comparing import Clusters
-        from exporter.history.audit.job import AuditSpec, audit
-        from exporter.history.spark.security import kafka_options
+        from offsetwatch.history.audit.comparing import Clusters
+        from offsetwatch.history.audit.job import AuditSpec, audit
+        from offsetwatch.history.spark.security import kafka_options
 
         sides = Sides({KAFKA: {"bootstrap.servers": self.bootstrap}})
         pinned = pin(self.flow, {self.at: replicated}, (), bounds or Bounds(), sides)
@@ -268,7 +267,7 @@ def test_a_filter_is_named_beside_what_it_may_have_dropped(bed: Bed) -> None:
 
 
 def test_a_topic_that_is_not_there_downstream_is_refused_by_name(bed: Bed) -> None:
-    from exporter.errors import HistoryError
+    from offsetwatch.errors import HistoryError
 
     other = replace(bed, flow=replace(bed.flow, source="south"))
     with pytest.raises(HistoryError, match=f"no topic south.{bed.topic} on east"):

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.errors import HistoryError
-from exporter.history.baselines import job as baselines
-from exporter.history.baselines import published
-from exporter.history.baselines.habits import DAY_S, WEEK_S, habit, usual_lag
-from exporter.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
-from exporter.model.baselines import (
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.baselines import job as baselines
+from offsetwatch.history.baselines import published
+from offsetwatch.history.baselines.habits import DAY_S, WEEK_S, habit, usual_lag
+from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
+from offsetwatch.model.baselines import (
     HOUR_S,
     HOURS,
     VERSION,
@@ -27,6 +26,7 @@ from exporter.model.baselines import (
     decoded,
     encoded,
 )
+
 from tests.history.delta import write
 from tests.history.months import KINDS, MONDAY
 from tests.history.rows import at

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from exporter.history.audit import blocks as made_of
-from exporter.history.audit.blocks import MAX, MIN, Block, Blocks, blocks
+from offsetwatch.history.audit import blocks as made_of
+from offsetwatch.history.audit.blocks import MAX, MIN, Block, Blocks, blocks
 
 COUNT = 60_000
 

@@ -12,15 +12,14 @@ from operator import itemgetter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from exporter.decode.dialects import dialect_in, event_time, position
-from exporter.decode.mm2 import decode_sync_key, decode_sync_value
-from exporter.decode.roles import decode_record, observation
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.errors import HistoryError
-from exporter.history.pipeline import records as subject
-from exporter.history.pipeline.records import SCHEMA, Role, decode_batches, roles
-from exporter.history.tables.schemas import (
+from offsetwatch.decode.dialects import dialect_in, event_time, position
+from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
+from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import records as subject
+from offsetwatch.history.pipeline.records import SCHEMA, Role, decode_batches, roles
+from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,
     CONNECT_OFFSETS,
@@ -29,9 +28,10 @@ from exporter.history.tables.schemas import (
     RECORD,
     STATUS,
 )
-from exporter.model.offsets import Undecodable
-from exporter.model.roles import TopicRole
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+
 from tests.history.rows import (
     OBSERVED_ROLES,
     OFFSETS_TOPIC,
@@ -407,5 +407,5 @@ def test_a_topic_without_a_known_id_is_refused_by_name() -> None:
     ["tables.schemas", "tables.read", "tables.changes", "pipeline.records", "queries.asof"],
 )
 def test_readers_and_executors_need_no_spark(module: str) -> None:
-    code = f"import sys, exporter.history.{module}; sys.exit('pyspark' in sys.modules)"
+    code = f"import sys, offsetwatch.history.{module}; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

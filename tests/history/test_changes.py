@@ -6,11 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.decode.dialects import position
-from exporter.decode.source_offsets import decode_value
-from exporter.history.tables.changes import change_of, changes
-from exporter.model.offsets import SourceOffset
+from offsetwatch.decode.dialects import position
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.history.tables.changes import change_of, changes
+from offsetwatch.model.offsets import SourceOffset
 
 FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

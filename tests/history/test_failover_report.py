@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.failover_report import read as moves_read
+from offsetwatch.history.failover_report.moves import Moment, Why, replayed
+from offsetwatch.history.failover_report.told import Report, minutes_of, report
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.tables import flows
+from offsetwatch.history.tables.schemas import GOLD_FLOWS
+from offsetwatch.history.tables.status import Status
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 
-from exporter.errors import HistoryError
-from exporter.history.failover_report import read as moves_read
-from exporter.history.failover_report.moves import Moment, Why, replayed
-from exporter.history.failover_report.told import Report, minutes_of, report
-from exporter.history.pipeline import lake
-from exporter.history.tables import flows
-from exporter.history.tables.schemas import GOLD_FLOWS
-from exporter.history.tables.status import Status
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 from tests.changed import replace
 from tests.history.delta import write
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
@@ -435,11 +435,11 @@ def test_tables_that_are_damaged_or_not_there_are_named(table: str, tmp_path: Pa
 
 def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual().write(tmp_path)
-    monkeypatch.setattr("exporter.history.failover_report.read.SAMPLES_MAX", 5)
+    monkeypatch.setattr("offsetwatch.history.failover_report.read.SAMPLES_MAX", 5)
     with pytest.raises(HistoryError, match="more than 5 samples"):
         told(tmp_path)
     monkeypatch.undo()
-    monkeypatch.setattr("exporter.history.failover_report.told.MINUTES_MAX", 20)
+    monkeypatch.setattr("offsetwatch.history.failover_report.told.MINUTES_MAX", 20)
     with pytest.raises(HistoryError, match="shorter time"):
         told(tmp_path)
 

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.history.tables import files
+from offsetwatch.history.tables.schemas import Column, Table
 
-from exporter.history.tables import files
-from exporter.history.tables.schemas import Column, Table
 from tests.history.delta import lenient
 
 THINGS = Table(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.history.pipeline.records import SCHEMA
+from offsetwatch.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.state.sources import SourceBook
 
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.history.pipeline.records import SCHEMA
-from exporter.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
-from exporter.model.observations import SourceRecord
-from exporter.model.offsets import SourceKey
-from exporter.state.sources import SourceBook
 from tests.history.rows import (
     OFFSETS_TOPIC,
     OWN_TOPIC,
@@ -120,7 +120,7 @@ def file_keys(connector: str) -> dict[bytes | None, bytes]:
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
     """gold/progress of all the logs at once, by connector."""
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     records = [
         replace(record, key=file_keys(name).get(record.key, record.key))
@@ -206,7 +206,7 @@ def linked_key(connector: str) -> bytes:
 def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
     spark: SparkSession,
 ) -> None:
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     linked, hashed = linked_key("pulse"), offset_key("pulse", LINKED)
     assert linked != hashed
@@ -264,9 +264,8 @@ def cut_frame(spark: SparkSession, *ends: tuple[str, str, str, int, int]) -> Dat
 
 
 def test_a_cut_keeps_what_lies_below_it_in_each_partition_it_names(spark: SparkSession) -> None:
+    from offsetwatch.history.pipeline import gold
     from pyspark.testing import assertDataFrameEqual
-
-    from exporter.history.pipeline import gold
 
     records = [
         Raw(FILE, position(n), partition=partition, offset=n)
@@ -281,7 +280,7 @@ def test_a_cut_keeps_what_lies_below_it_in_each_partition_it_names(spark: SparkS
 
 
 def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSession) -> None:
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     old = bronze(spark, Raw(FILE, position(1)), topic_id="old")
     cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, 10))
@@ -292,7 +291,7 @@ def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSess
 def test_as_of_a_cut_the_newest_record_below_it_counts(
     spark: SparkSession, end: int, expected: tuple[int | None, bool]
 ) -> None:
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     log = in_order(Raw(FILE, position(1)), Raw(FILE, None), Raw(FILE, position(3)))
     cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, end))
@@ -306,7 +305,7 @@ def test_as_of_a_cut_the_newest_record_below_it_counts(
 def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
     spark: SparkSession,
 ) -> None:
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     def commit(connector: str, file: str, number: int | None, topic: str, place: int) -> Raw:
         value = None if number is None else position(number)
@@ -365,7 +364,7 @@ def sync(topic: str, upstream: int, downstream: int, *, place: int, ms: int) -> 
 @pytest.fixture(scope="module")
 def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
     """gold/flow_progress of all the cases at once, by connector."""
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     def commit(connector: str, value: bytes | None, alias: str = "west", **more: int) -> Raw:
         return Raw(mirror_key(connector, alias, "orders", 0), value, **more)
@@ -514,7 +513,7 @@ def random_log(rng: random.Random, connector: str) -> list[Raw]:
 
 
 def test_gold_agrees_with_the_edge_on_any_log(spark: SparkSession) -> None:
-    from exporter.history.pipeline import gold
+    from offsetwatch.history.pipeline import gold
 
     rng = random.Random(20261121)
     connectors = [f"connector-{n}" for n in range(20)]

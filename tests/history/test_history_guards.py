@@ -7,11 +7,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-
-from exporter.errors import HistoryError
-from exporter.history.spark import jars
-from exporter.history.spark.runlock import only_run
-from exporter.history.spark.security import kafka_options
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark import jars
+from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.spark.security import kafka_options
 
 
 class Noon:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.errors import HistoryError
-from exporter.history.tables import read
-from exporter.history.tables.schemas import (
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
@@ -18,7 +17,8 @@ from exporter.history.tables.schemas import (
     GOLD_TOPICS,
     TABLES,
 )
-from exporter.model.topology import KafkaTopic, OffsetsTopic
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+
 from tests.history.delta import write
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 785000, tzinfo=UTC)

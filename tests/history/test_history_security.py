@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from exporter.errors import HistoryError
-from exporter.history.spark.security import kafka_options
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.security import kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

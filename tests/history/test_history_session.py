@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from offsetwatch.errors import HistoryError, SparkGone
 from py4j.protocol import Py4JError, Py4JNetworkError
-
-from exporter.errors import HistoryError, SparkGone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,7 @@ CTRL_C_BEFORE = signal.getsignal(signal.SIGINT)
     ],
 )
 def test_a_master_chosen_outside_is_left_alone(environ: dict[str, str], decided: bool) -> None:
-    from exporter.history.spark.session import _master_is_decided
+    from offsetwatch.history.spark.session import _master_is_decided
 
     assert _master_is_decided(environ) is decided
 
@@ -51,7 +50,7 @@ def test_a_master_chosen_outside_is_left_alone(environ: dict[str, str], decided:
 def test_a_master_in_spark_defaults_counts_unless_commented_out(
     tmp_path: Path, text: str, decided: bool
 ) -> None:
-    from exporter.history.spark.session import _master_is_decided
+    from offsetwatch.history.spark.session import _master_is_decided
 
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(text)
@@ -63,8 +62,8 @@ def test_a_master_in_spark_defaults_counts_unless_commented_out(
 LOSES_ITS_JVM = """
 import os, signal
 from pyspark import SparkContext
-from exporter.errors import HistoryError
-from exporter.history.spark.session import spark_session, translated
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.session import spark_session, translated
 try:
     with spark_session(master="local[1]", heap="512m", short=True) as spark:
         spark.range(1).collect()
@@ -97,7 +96,7 @@ def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSessi
 
 
 def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) -> None:
-    from exporter.history.spark.session import translated
+    from offsetwatch.history.spark.session import translated
 
     def fail(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise ValueError("no such tooth")
@@ -110,7 +109,7 @@ def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) ->
 
 
 def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSession) -> None:
-    from exporter.history.spark.session import translated
+    from offsetwatch.history.spark.session import translated
 
     with (
         pytest.raises(HistoryError, match=r"^reading failed: .*PATH_NOT_FOUND.*"),
@@ -131,7 +130,7 @@ def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSessi
 def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
     error: Exception, expected: type[HistoryError]
 ) -> None:
-    from exporter.history.spark.session import translated
+    from offsetwatch.history.spark.session import translated
 
     with (
         pytest.raises(HistoryError, match=r"^asking failed: ") as caught,
@@ -142,7 +141,7 @@ def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
 
 
 def test_a_user_without_a_name_is_refused_before_java_is_asked():
-    from exporter.history.spark.session import _refuse_without_name
+    from offsetwatch.history.spark.session import _refuse_without_name
 
     _refuse_without_name(0)
     with pytest.raises(HistoryError, match="user 987654321 has no name"):

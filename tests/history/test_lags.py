@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.history.pipeline.lags import LOOK_S
-from exporter.history.tables.schemas import (
+from offsetwatch.history.pipeline.lags import LOOK_S
+from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     GOLD_FLOWS,
     SILVER_COMMITS,
 )
+
 from tests.history.delta import Row, write
 from tests.history.rows import at
 
@@ -68,7 +68,7 @@ def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Ro
 @pytest.fixture
 def told(spark: Any, tmp_path: Path) -> Any:
     """(second, connector, lag) of every look."""
-    from exporter.history.pipeline.lags import lags
+    from offsetwatch.history.pipeline.lags import lags
 
     def tell(
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
@@ -123,7 +123,7 @@ def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None
 
 
 def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
-    from exporter.history.baselines.job import usual_lags
+    from offsetwatch.history.baselines.job import usual_lags
 
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline.lake import Turn
+from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.tables.schemas import Column, Table
 
-from exporter.errors import HistoryError
-from exporter.history.pipeline import lake
-from exporter.history.pipeline.lake import Turn
-from exporter.history.tables.files import IN_ORDER
-from exporter.history.tables.schemas import Column, Table
 from tests.history.delta import stored
 
 DAYS = Table(

@@ -13,19 +13,18 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.history.pipeline import maintain
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
-from exporter.clients.kafka import KafkaAdmin
-from exporter.history.pipeline import maintain
-from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.delta import stored
 from tests.history.rows import OFFSETS_TOPIC, SYNCS_TOPIC, offset_key
 from tests.upgrade import lakes, opened
 
 if TYPE_CHECKING:
+    from offsetwatch.history.pipeline.jobs import PipelineSpec
     from pyspark.sql import SparkSession
-
-    from exporter.history.pipeline.jobs import PipelineSpec
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
@@ -41,7 +40,7 @@ class Broker:
     syncs: KafkaTopic
 
     def spec(self, base: Path) -> PipelineSpec:
-        from exporter.history.pipeline.jobs import PipelineSpec
+        from offsetwatch.history.pipeline.jobs import PipelineSpec
 
         properties = {"bootstrap.servers": self.bootstrap, "client.id": "test"}
         names = (self.offsets.topic, self.syncs.topic)
@@ -76,7 +75,7 @@ def broker(kafka: str) -> Broker:
 def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     milestone: str, broker: Broker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     base = opened.tables(milestone, tmp_path / "tables")
     # With the columns of then.

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-
-from exporter.errors import HistoryError
-from exporter.history.spark import jars
-from exporter.history.spark.package import EXECUTORS_NEED, package
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark import jars
+from offsetwatch.history.spark.package import EXECUTORS_NEED, package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,9 +52,9 @@ def loaded_by(module: str, archive: Path) -> set[str]:
 
 def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path) -> None:
     made = package(packed)
-    loaded = loaded_by("exporter.history.pipeline.records", made.archive)
+    loaded = loaded_by("offsetwatch.history.pipeline.records", made.archive)
     ours = {name for name in loaded if not name.startswith("_")}
-    assert ours - BROUGHT <= {"exporter", *EXECUTORS_NEED}
+    assert ours - BROUGHT <= {"offsetwatch", *EXECUTORS_NEED}
     pins = dict(line.split("==") for line in made.requirements.read_text().splitlines())
     assert pins == {name: metadata.version(name) for name in EXECUTORS_NEED}
 
@@ -63,9 +62,9 @@ def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path
 def test_the_archive_holds_every_module_and_nothing_of_the_day_it_was_made(packed: Path) -> None:
     entries = zipfile.ZipFile(package(packed).archive).infolist()
     assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
-    source = Path(__file__).parents[2] / "exporter"
+    source = Path(__file__).parents[2] / "exporter" / "offsetwatch"
     assert {entry.filename for entry in entries} == {
-        f"exporter/{file.relative_to(source).as_posix()}" for file in source.rglob("*.py")
+        f"offsetwatch/{file.relative_to(source).as_posix()}" for file in source.rglob("*.py")
     }
 
 
@@ -102,7 +101,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     tmp_path: Path, text: str | None, seen: bool
 ) -> None:
-    from exporter.history.spark.shared import look_for
+    from offsetwatch.history.spark.shared import look_for
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
@@ -123,7 +122,7 @@ def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     ],
 )
 def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> None:
-    from exporter.history.spark.shared import is_local
+    from offsetwatch.history.spark.shared import is_local
 
     assert is_local(master) is local
 
@@ -132,7 +131,7 @@ def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> No
 def test_a_submitted_run_without_the_jars_is_refused_by_name(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from exporter.history.spark import session
+    from offsetwatch.history.spark import session
 
     session._refuse_without_jars(spark)
     monkeypatch.setitem(session._ENTRANCES, "Kafka source", "org.example.Absent")

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
+from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
+from offsetwatch.state.remote import DEFAULT
 
-from exporter.errors import HistoryError
-from exporter.history.audit.pinning import Bounds, Pinned, Sides, pin
-from exporter.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from exporter.state.remote import DEFAULT
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 
 ORDERS, LINES = TopicPartition("orders", 0), TopicPartition("lines", 0)

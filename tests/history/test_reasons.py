@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.history.audit.reasons import Newest, Reasons, Skip, Transforms, skips, transforms
-from exporter.history.audit.verdicts import Item, Kind, Record, Span
-from exporter.model.topology import TopicPartition
-from exporter.remedy.journal import Entry
-from exporter.remedy.model.plan import (
+from offsetwatch.history.audit.reasons import Newest, Reasons, Skip, Transforms, skips, transforms
+from offsetwatch.history.audit.verdicts import Item, Kind, Record, Span
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -21,8 +20,8 @@ from exporter.remedy.model.plan import (
     State,
     Subject,
 )
-from exporter.remedy.model.quarantine import receipt_id
-from exporter.remedy.model.records import AnyRecord, Ended, Ending, Kept, Opened, Verified
+from offsetwatch.remedy.model.quarantine import receipt_id
+from offsetwatch.remedy.model.records import AnyRecord, Ended, Ending, Kept, Opened, Verified
 
 ORDERS = TopicPartition("orders", 0)
 PLACES = frozenset({"payments", "east/mm2-offsets"})

@@ -11,12 +11,12 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.errors import ConfigError, HistoryError
+from offsetwatch.history.failover_report.file import SCHEMA, write_page
+from offsetwatch.history.failover_report.page import page
+from offsetwatch.history.failover_report.plot import STEPS_MAX, Line, plot
 
-from exporter.cli import cli
-from exporter.errors import ConfigError, HistoryError
-from exporter.history.failover_report.file import SCHEMA, write_page
-from exporter.history.failover_report.page import page
-from exporter.history.failover_report.plot import STEPS_MAX, Line, plot
 from tests.history.pasts import NOON, Past, usual
 from tests.history.test_failover_report import told
 

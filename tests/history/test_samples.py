@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
-
-from exporter.errors import Denied, Unreachable
-from exporter.history.pipeline import lake
-from exporter.history.pipeline import samples as module
-from exporter.history.pipeline.records import Role
-from exporter.history.pipeline.samples import Sampler
-from exporter.history.tables.schemas import (
+from offsetwatch.errors import Denied, Unreachable
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline import samples as module
+from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.pipeline.samples import Sampler
+from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     CHECKPOINTS,
     GOLD_FLOW_PROGRESS,
     SILVER_NEWEST,
 )
-from exporter.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from exporter.state.remote import DEFAULT, IDENTITY
+from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
+from offsetwatch.state.remote import DEFAULT, IDENTITY
+from structlog.testing import capture_logs
+
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.history.delta import stored, write

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
-
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.errors import HistoryError
-from exporter.history.tables.schemas import (
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     RATE_S,
     SILVER,
@@ -31,10 +30,11 @@ from exporter.history.tables.schemas import (
     TABLES,
     Table,
 )
-from exporter.model.observations import SourceRecord
-from exporter.model.offsets import SourceKey
-from exporter.state.snapshot import SourcePartitionView
-from exporter.state.sources import SourceBook
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.state.snapshot import SourcePartitionView
+from offsetwatch.state.sources import SourceBook
+
 from tests.history.delta import Row, refine_plainly, snapshot, stored, write
 from tests.history.rows import (
     OBSERVED_ROLES,
@@ -71,7 +71,7 @@ def create(base: Path) -> Path:
 
 
 def refined(spark: SparkSession, base: Path, today: int = 0) -> Path:
-    from exporter.history.pipeline.refine import refine
+    from offsetwatch.history.pipeline.refine import refine
 
     refine(spark, create(base), day_of(today))
     return base

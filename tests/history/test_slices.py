@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from exporter.history.audit.slices import APART, Anchors, Known, Reach, reach, sampled
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
+from offsetwatch.history.audit.slices import APART, Anchors, Known, Reach, reach, sampled
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
 KNOWN = Known(
     at=TopicPartition("orders", 0),

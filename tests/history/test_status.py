@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.errors import HistoryError, SparkGone, Unreachable
+from offsetwatch.history.tables.schemas import OPS_GAPS
+from offsetwatch.history.tables.status import BYTES_MAX, Status, path_of, read
+from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
 
-from exporter.errors import HistoryError, SparkGone, Unreachable
-from exporter.history.tables.schemas import OPS_GAPS
-from exporter.history.tables.status import BYTES_MAX, Status, path_of, read
-from exporter.model.pipeline import FeedStatus, PipelineStatus
 from tests.fakes.clock import VirtualClock
 
 NOON = 1_795_262_400.0
@@ -163,7 +163,7 @@ def test_that_it_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
 
 def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
     script = (
-        "import sys, exporter.history.tables.status\n"
+        "import sys, offsetwatch.history.tables.status\n"
         "sys.exit(bool({'pyspark', 'deltalake', 'pyarrow', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -185,7 +185,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 def test_behind_is_said_only_where_both_vectors_tell(
     latest: str | None, reached: str | None, wanted: int | None
 ) -> None:
-    from exporter.history.pipeline.watch import behind
+    from offsetwatch.history.pipeline.watch import behind
 
     assert behind(latest, reached) == wanted
 
@@ -221,8 +221,8 @@ class Stream:
 def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
-    from exporter.history.pipeline import lake
-    from exporter.history.pipeline.watch import Watch
+    from offsetwatch.history.pipeline import lake
+    from offsetwatch.history.pipeline.watch import Watch
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)

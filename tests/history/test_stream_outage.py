@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from offsetwatch.clock import SystemClock
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.schemas import TABLES
 from structlog.testing import capture_logs
 
-from exporter.clock import SystemClock
-from exporter.history.tables import read
-from exporter.history.tables.schemas import TABLES
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
 from tests.history.rows import feed_of
 
 if TYPE_CHECKING:
+    from offsetwatch.history.pipeline.stream import BronzeStream
     from pyspark.sql import SparkSession
-
-    from exporter.history.pipeline.stream import BronzeStream
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
@@ -49,12 +48,12 @@ def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], even
 def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.history.pipeline.patience.PAUSE_S_MAX", 0.5)
-    monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
-    from exporter.clients.kafka import KafkaAdmin
-    from exporter.history.pipeline import lake
-    from exporter.history.pipeline.feed import planned
-    from exporter.history.pipeline.stream import BronzeStream
+    monkeypatch.setattr("offsetwatch.history.pipeline.patience.PAUSE_S_MAX", 0.5)
+    monkeypatch.setattr("offsetwatch.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
+    from offsetwatch.clients.kafka import KafkaAdmin
+    from offsetwatch.history.pipeline import lake
+    from offsetwatch.history.pipeline.feed import planned
+    from offsetwatch.history.pipeline.stream import BronzeStream
 
     topic_id = KafkaAdmin("east", {"bootstrap.servers": lab.east}).topic_ids([TOPIC])[TOPIC]
     feed = feed_of(lab.east, TOPIC, topic_id)

@@ -22,22 +22,21 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 from deltalake import DeltaTable
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import HistoryError, NotFound
+from offsetwatch.history.pipeline import checkpoints
+from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.generations import Gap, GapReason
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
-from exporter.clock import SystemClock
-from exporter.errors import HistoryError, NotFound
-from exporter.history.pipeline import checkpoints
-from exporter.history.spark.runlock import only_run
-from exporter.history.tables import read
-from exporter.history.tables.generations import Gap, GapReason
-from exporter.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from lab.waiting import NotYet, until
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
 if TYPE_CHECKING:
+    from offsetwatch.history.pipeline.jobs import PipelineSpec, RunReport
     from pyspark.sql import SparkSession
-
-    from exporter.history.pipeline.jobs import PipelineSpec, RunReport
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -59,7 +58,7 @@ class Bed:
     syncs: KafkaTopic
 
     def spec(self, **changes: Any) -> PipelineSpec:
-        from exporter.history.pipeline.jobs import PipelineSpec
+        from offsetwatch.history.pipeline.jobs import PipelineSpec
 
         flow = MirrorFlow("payments", "mm2", "west", "east", None, self.syncs)
         topology = Topology((OffsetsTopic("payments", self.offsets),), (flow,))
@@ -166,7 +165,7 @@ def eventually(what: str, seen: Callable[[], object], wanted: object) -> None:
 
 
 def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit(
         (FILE, b'{"position":1}', 0),
@@ -211,7 +210,7 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
 
 @pytest.mark.full
 def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     bed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
@@ -236,7 +235,7 @@ def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> N
 
 @pytest.mark.full
 def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     stop = threading.Event()
     reports: list[jobs.RunReport] = []
@@ -266,9 +265,9 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
 def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from exporter.history.pipeline import bronze, lake
-    from exporter.history.pipeline.feed import planned
-    from exporter.history.pipeline.stream import BronzeStream
+    from offsetwatch.history.pipeline import bronze, lake
+    from offsetwatch.history.pipeline.feed import planned
+    from offsetwatch.history.pipeline.stream import BronzeStream
 
     feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
     for table in (BRONZE_RECORDS, OPS_GAPS):
@@ -303,7 +302,7 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
 @contextmanager
 def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
     """A continuous run beside the block; its report is there after it."""
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     stop = threading.Event()
     reports: list[RunReport] = []
@@ -349,7 +348,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
 
 @pytest.mark.full
 def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     with continuous(bed.spec(cadence_s=1.0)) as reports:
         bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
@@ -376,7 +375,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
 def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exporter.history.pipeline.patience.PAUSE_S_MAX", 0.1)
+    monkeypatch.setattr("offsetwatch.history.pipeline.patience.PAUSE_S_MAX", 0.1)
     bed.commit((FILE, b'{"position":1}', 0))
 
     def gone() -> None:
@@ -402,7 +401,7 @@ def runlock_is_free(base: Path) -> bool:
 
 @pytest.mark.full
 def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
     jobs.run_available_now(bed.spec())
@@ -421,7 +420,7 @@ def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
 
 @pytest.mark.full
 def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     jobs.run_available_now(bed.spec())
@@ -443,7 +442,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
 
 @pytest.mark.full
 def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     jobs.run_available_now(bed.spec())
@@ -465,7 +464,7 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
 
 @pytest.mark.full
 def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     bed.commit((FILE, b'{"position":1}', 0))
     bed.sync(12, 120)
@@ -485,7 +484,7 @@ def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
 
 @pytest.mark.full
 def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
-    from exporter.history.pipeline import jobs
+    from offsetwatch.history.pipeline import jobs
 
     resource = ConfigResource(
         ConfigResource.Type.TOPIC,

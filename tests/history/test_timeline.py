@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.errors import ConfigError
+from offsetwatch.history.baselines.published import path_of, publish
+from offsetwatch.history.queries.asof import Unanswerable
+from offsetwatch.history.queries.stories import What
+from offsetwatch.history.queries.timeline import Question, Timeline, timeline
+from offsetwatch.history.tables.schemas import (
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    GOLD_FLOWS,
+    SILVER_LOGS,
+)
+from offsetwatch.model.baselines import HOURS, Baseline, Baselines
+from offsetwatch.remedy.model.plan import Alter, Pair
 
-from exporter.cli import cli
-from exporter.errors import ConfigError
-from exporter.history.baselines.published import path_of, publish
-from exporter.history.queries.asof import Unanswerable
-from exporter.history.queries.stories import What
-from exporter.history.queries.timeline import Question, Timeline, timeline
-from exporter.history.tables.schemas import BRONZE_LOG_ENDS, BRONZE_RECORDS, GOLD_FLOWS, SILVER_LOGS
-from exporter.model.baselines import HOURS, Baseline, Baselines
-from exporter.remedy.model.plan import Alter, Pair
 from tests.fakes.clock import VirtualClock
 from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import (

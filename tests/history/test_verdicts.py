@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.history.audit.slices import Slice
-from exporter.history.audit.verdicts import (
+from offsetwatch.history.audit.slices import Slice
+from offsetwatch.history.audit.verdicts import (
     Finding,
     Kind,
     Record,
@@ -15,7 +15,7 @@ from exporter.history.audit.verdicts import (
     left_of,
     unknown,
 )
-from exporter.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition
 
 OF = Slice(TopicPartition("orders", 0), "west.orders", 0, 100, 0, 100, judged=(0, 100))
 

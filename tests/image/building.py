@@ -16,7 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from exporter.history.spark.downloads import cache_directory, publish
+from offsetwatch.history.spark.downloads import cache_directory, publish
+
 from lab.processes import finished
 from tests.conftest import ROOT
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch import __version__
+from offsetwatch.history.spark.jars import ARTIFACTS, folder_name
 
-from exporter import __version__
-from exporter.history.spark.jars import ARTIFACTS, folder_name
 from tests.conftest import ROOT
 from tests.image.building import REVISION, VERSION, Image
 from tests.image.container import USER
@@ -123,7 +123,7 @@ def test_no_cache_of_a_build_no_secret_and_none_of_our_tests_is_left(image):
 def test_everything_of_ours_is_compiled_already(image):
     """As nothing can be kept of what is compiled at a start."""
     sources = [
-        at for at in (image.packages / "exporter").rglob("*.py") if "__pycache__" not in at.parts
+        at for at in (image.packages / "offsetwatch").rglob("*.py") if "__pycache__" not in at.parts
     ]
     assert len(sources) > 200
     compiled = {at.name.partition(".")[0] for at in image.packages.rglob("__pycache__/*.pyc")}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import read
 
-from exporter.errors import HistoryError
-from exporter.history.tables import read
 from lab import Lab, compare
 from lab.errors import LabError
 from lab.jsontext import text

@@ -108,7 +108,11 @@ def run_tests(root: Path, arguments: Sequence[str]) -> FirstFailure | None:
     path, output_path = root.parent / "first-failure", root.parent / "output"
     path.unlink(missing_ok=True)
     words = ["-x", "-q", "-p", "no:cacheprovider", "-p", "tests.planted.first_failure"]
-    environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", VARIABLE: str(path)}
+    environment = {
+        "PYTHONPATH": f"{root / 'exporter'}:{root}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        VARIABLE: str(path),
+    }
     with output_path.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *words, *arguments],

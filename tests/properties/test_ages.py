@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.model.readings import FirstRecord, NothingUpTo, Probed
-from exporter.model.topology import TopicPartition
-from exporter.state.ages import LOG_ENDS, RECORD, Ages, Stretch
+from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.ages import LOG_ENDS, RECORD, Ages, Stretch
 
 WHO = ("lab", "mm2", TopicPartition("orders", 0))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
+from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.lag import replication_lag
+from offsetwatch.state.sources import SourceBook
 
-from exporter.model.observations import LOG_ENDS, InputId, InputSucceeded
-from exporter.model.readings import EndsAsked, EndsRead, LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.state.lag import replication_lag
-from exporter.state.sources import SourceBook
 from tests.unit.state.worlds import NOW, World, mirrors, orders, record
 
 OFFSETS = st.integers(0, 2**63 - 1)

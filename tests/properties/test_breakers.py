@@ -6,9 +6,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.remedy.model.fleet import Fleet
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -23,7 +22,7 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     AnyRecord,
     Approved,
     BreakerSet,

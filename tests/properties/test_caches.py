@@ -6,11 +6,11 @@ from copy import deepcopy
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.observations import OffsetsTopicLost
+from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.state.joined import Joined
 
-from exporter.model.observations import OffsetsTopicLost
-from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state.joined import Joined
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
 
 OWN = KafkaTopic("east", "own")

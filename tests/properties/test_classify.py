@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from offsetwatch.decode.trace import Header, lines_of
+from offsetwatch.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 
-from exporter.decode.trace import Header, lines_of
-from exporter.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 from tests.corpus.cases import CORPUS
 from tests.corpus.forging import LISTED, SKIPPED, beginnings, forgeries, with_message
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offsetwatch.decode.javamap import hash_map_order
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.state.sources import SourceBook
 
-from exporter.decode.javamap import hash_map_order
-from exporter.model.observations import SourceRecord
-from exporter.state.sources import SourceBook
 from tests.unit.state.worlds import NOW, record
 
 SKEW_S = st.floats(-600, 600)

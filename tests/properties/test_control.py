@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.remedy.model.desk import Wish
+from offsetwatch.serve.control.hooks import read
+from offsetwatch.serve.control.strict import Wrong, parsed
+from offsetwatch.serve.control.wishes import WantPlan, asked, body_of
 
-from exporter.remedy.model.desk import Wish
-from exporter.serve.control.hooks import read
-from exporter.serve.control.strict import Wrong, parsed
-from exporter.serve.control.wishes import WantPlan, asked, body_of
 from tests.unit.serve.control.stage import ALERT, SKIP, payload
 
 KNOWN = frozenset({("lab", "orders"), ("lab", "a/b"), ("east", "orders")})

@@ -13,10 +13,9 @@ from itertools import pairwise
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from exporter.decode.configs import decode_config
-from exporter.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
-from exporter.decode.dialects import (
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
+from offsetwatch.decode.dialects import (
     DIALECTS,
     compare,
     dialect_of_offset,
@@ -28,20 +27,20 @@ from exporter.decode.dialects import (
     position,
     position_of,
 )
-from exporter.decode.failure import FAILURE_CHARS_MAX, failure_of
-from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
-from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
-from exporter.decode.roles import decode_record, observation
-from exporter.decode.source_offsets import (
+from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
+from offsetwatch.decode.javamap import connect_key, hash_map_order
+from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
+from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_fields,
     decode_key,
     decode_value,
 )
-from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.decode.status import decode_status
-from exporter.model.offsets import (
+from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
+from offsetwatch.decode.status import decode_status
+from offsetwatch.model.offsets import (
     Checkpoint,
     Heartbeat,
     KeyForm,
@@ -52,7 +51,8 @@ from exporter.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from exporter.model.roles import TopicRole
+from offsetwatch.model.roles import TopicRole
+
 from tests.unit.decode.golden import records, rest_body
 
 GOLDEN = {

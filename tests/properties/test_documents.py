@@ -6,12 +6,12 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.bounds import Problem, Request, notes, problems
+from offsetwatch.toolbox.differences import between, changes
+from offsetwatch.toolbox.documents import Document, kip199, parse
 
-from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.bounds import Problem, Request, notes, problems
-from exporter.toolbox.differences import between, changes
-from exporter.toolbox.documents import Document, kip199, parse
 from tests.unit.toolbox.worlds import file_source, mirror, sink, unknown_type
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from exporter.remedy import engine
-from exporter.remedy.engine.moves import (
+from offsetwatch.remedy import engine
+from offsetwatch.remedy.engine.moves import (
     Blind,
     CarryOut,
     End,
@@ -34,9 +33,9 @@ from exporter.remedy.engine.moves import (
     Tried,
     Unkept,
 )
-from exporter.remedy.engine.progress import Limits, Progress, replayed
-from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import (
     Alter,
     Create,
     Delete,
@@ -49,7 +48,8 @@ from exporter.remedy.model.plan import (
     State,
     Write,
 )
-from exporter.remedy.model.records import AnyRecord, Cause, Ending
+from offsetwatch.remedy.model.records import AnyRecord, Cause, Ending
+
 from tests.unit.remedy.plans import plan_of
 
 LIMITS = Limits()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.readings import LogBounds
 
-from exporter.model.readings import LogBounds
 from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 
 OFFSETS = st.integers(0, 60)

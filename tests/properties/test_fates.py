@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state import fate_memory
+from offsetwatch.state.fate import Fates, Round
+from offsetwatch.state.lag import Seen
+from offsetwatch.state.mirrors import SyncBook
+from offsetwatch.state.sync_lead import SyncLeads
+from offsetwatch.state.trail import Trail
 
-from exporter.model.readings import LogBounds
-from exporter.model.topology import MirrorFlow, TopicPartition
-from exporter.state import fate_memory
-from exporter.state.fate import Fates, Round
-from exporter.state.lag import Seen
-from exporter.state.mirrors import SyncBook
-from exporter.state.sync_lead import SyncLeads
-from exporter.state.trail import Trail
 from tests.unit.state.worlds import sync
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.evidence import value_text
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 
-from exporter.model.connectors import Task
-from exporter.model.evidence import value_text
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 from tests.unit.judge.plays import BAD, Play, connector, task
 from tests.unit.state.worlds import FILE, SYNCS, mirror, mirrors, orders, source
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.ingest.roles import Role, SourceRole, SyncRole
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.state.mirrors import SyncBook
+from offsetwatch.state.snapshot import SourcePartitionView
+from offsetwatch.state.sources import SourceBook
 
-from exporter.ingest.roles import Role, SourceRole, SyncRole
-from exporter.model.observations import SourceRecord
-from exporter.state.mirrors import SyncBook
-from exporter.state.snapshot import SourcePartitionView
-from exporter.state.sources import SourceBook
 from tests.changed import replace
 
 KEYS = [

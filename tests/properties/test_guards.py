@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.remedy import guards
+from offsetwatch.remedy.guards import Answer, GuardAnswer, Permission, Stage
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
+from offsetwatch.remedy.model.fleet import Breaker, Skip
+from offsetwatch.remedy.model.plan import Action, RecordAt
+from offsetwatch.remedy.model.policy import (
+    Budgets,
+    Policy,
+    Rule,
+    Storm,
+    Window,
+    selects,
+    storm_after,
+)
 
-from exporter.remedy import guards
-from exporter.remedy.guards import Answer, GuardAnswer, Permission, Stage
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.facts import Approval, Facts, Kind, Signal
-from exporter.remedy.model.fleet import Breaker, Skip
-from exporter.remedy.model.plan import Action, RecordAt
-from exporter.remedy.model.policy import Budgets, Policy, Rule, Storm, Window, selects, storm_after
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

@@ -7,14 +7,14 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offsetwatch.history.failover_report import read as moves_read
+from offsetwatch.history.failover_report.known import CheckpointSaid, Ends, Known, Series, Sync
+from offsetwatch.history.failover_report.moves import replayed
+from offsetwatch.history.tables import flows
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.syncs import PartitionSyncs
 
-from exporter.history.failover_report import read as moves_read
-from exporter.history.failover_report.known import CheckpointSaid, Ends, Known, Series, Sync
-from exporter.history.failover_report.moves import replayed
-from exporter.history.tables import flows
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.syncs import PartitionSyncs
 from tests.history.pasts import NOON, Past
 from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 

@@ -11,12 +11,12 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.serve.control.openapi import document
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from exporter.remedy.model.desk import PlanState
-from exporter.serve.control.openapi import document
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 

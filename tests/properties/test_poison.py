@@ -7,16 +7,16 @@ from random import Random
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.formats import Converter, Converters, read
+from offsetwatch.remedy.locate.json_format import Reading
+from offsetwatch.remedy.locate.mirrors import find_in_mirror
+from offsetwatch.remedy.locate.poison import Identified, Seen, Standing
+from offsetwatch.remedy.locate.sinks import find_in_sink, sink_place
+from offsetwatch.remedy.model.plan import Pair
 
-from exporter.model.records import RawRecord, Window
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.locate.formats import Converter, Converters, read
-from exporter.remedy.locate.json_format import Reading
-from exporter.remedy.locate.mirrors import find_in_mirror
-from exporter.remedy.locate.poison import Identified, Seen, Standing
-from exporter.remedy.locate.sinks import find_in_sink, sink_place
-from exporter.remedy.model.plan import Pair
 from tests.unit.remedy.standstills import (
     AVRO,
     BAD,

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.model.records import RawRecord
-from exporter.remedy.model.quarantine import (
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.model.quarantine import (
     CONNECT,
     COUNT,
     OURS,

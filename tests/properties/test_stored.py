@@ -8,9 +8,8 @@ import base64
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.remedy.model.plan import Pair, Raw
-from exporter.remedy.model.stored import (
+from offsetwatch.remedy.model.plan import Pair, Raw
+from offsetwatch.remedy.model.stored import (
     Contents,
     Stored,
     contents_by_key,

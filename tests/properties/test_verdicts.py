@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.history.audit.aligning import aligned, gaps
-from exporter.history.audit.slices import Slice
-from exporter.history.audit.verdicts import (
+from offsetwatch.history.audit.aligning import aligned, gaps
+from offsetwatch.history.audit.slices import Slice
+from offsetwatch.history.audit.verdicts import (
     Finding,
     Kind,
     Record,
@@ -17,7 +16,7 @@ from exporter.history.audit.verdicts import (
     items,
     left_of,
 )
-from exporter.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition
 
 DOWN_BEGINS = 7000
 SHORT = st.lists(st.integers(0, 3), max_size=30)

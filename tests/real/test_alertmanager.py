@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from offsetwatch.config import Notify
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify.alertmanager import api_body, webhook_body
+from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import receivers
 
-from exporter.config import Notify
-from exporter.model.findings import Severity
-from exporter.notify.alertmanager import api_body, webhook_body
-from exporter.notify.ledger import Message, Status
-from exporter.notify.notifier import Notifier
-from exporter.notify.receivers import receivers
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.alertmanager_receiver import take

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.errors import ClientError
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.kafka import KafkaAdmin
-from exporter.errors import ClientError
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions
 from lab.cluster import WEST_GROUP
 from lab.waiting import NotYet, until
@@ -29,9 +29,9 @@ BACK_S_MAX = 10.0
 # A process of its own, because what is to be excluded is that it is aborted.
 ASKS = """
 import sys, time
-from exporter.clients.whole_topic import StorageAdmin
-from exporter.errors import ClientError
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients.whole_topic import StorageAdmin
+from offsetwatch.errors import ClientError
+from offsetwatch.model.topology import TopicPartition
 
 admin = StorageAdmin("west", {{"bootstrap.servers": sys.argv[1]}})
 group = sys.argv[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from offsetwatch.config.remedy import Remedy
 
-from exporter.config.remedy import Remedy
 from lab.demo_poison import FLOW, GOOD_AFTER, GOOD_BEFORE, SINK
 from lab.guarded import SHORTENED
 from lab.processes import finished

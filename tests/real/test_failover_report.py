@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
+from offsetwatch.history.failover_report import read as moves_read
+from offsetwatch.history.failover_report.moves import Moment, replayed
+from offsetwatch.history.tables import flows
 
-from exporter.history.failover_report import read as moves_read
-from exporter.history.failover_report.moves import Moment, replayed
-from exporter.history.tables import flows
 from lab import Lab
 from lab.clients import settings
 from lab.product import Product

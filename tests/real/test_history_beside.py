@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from deltalake import QueryBuilder
-
-from exporter.history.tables import read
-from exporter.history.tables.schemas import (
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
     Table,
 )
+
 from lab import Lab
 from lab.clients import settings
 from lab.compare import log_ends

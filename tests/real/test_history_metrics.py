@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from offsetwatch.history.tables import read, status
 
-from exporter.history.tables import read, status
 from lab.product import Product
 from tests.real.seen import becomes, eventually, samples, total
 

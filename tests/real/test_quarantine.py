@@ -17,20 +17,20 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from offsetwatch.cli import cli
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.records_read import RawRecord, RecordReader, Window
+from offsetwatch.clients.write.records import RecordWriter
+from offsetwatch.config import Kafka
+from offsetwatch.config import Quarantine as Wanted
+from offsetwatch.errors import ClientError, Refused
+from offsetwatch.model import topology
+from offsetwatch.remedy.drivers.copies import CopySteps, KafkaSource
+from offsetwatch.remedy.drivers.quarantine import Quarantines, quarantine_at
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Copy, RecordAt
+from offsetwatch.remedy.model.quarantine import About, receipt_id
 
-from exporter.cli import cli
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.clients.records_read import RawRecord, RecordReader, Window
-from exporter.clients.write.records import RecordWriter
-from exporter.config import Kafka
-from exporter.config import Quarantine as Wanted
-from exporter.errors import ClientError, Refused
-from exporter.model import topology
-from exporter.remedy.drivers.copies import CopySteps, KafkaSource
-from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import Copy, RecordAt
-from exporter.remedy.model.quarantine import About, receipt_id
 from lab import Lab
 from lab.jars import jars
 from lab.java import java

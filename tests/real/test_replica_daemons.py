@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from offsetwatch.remedy.journal import Journal, Line
 
-from exporter.remedy.journal import Journal, Line
 from lab.lone_broker import lone_broker
 from lab.ports import LOOPBACK, free_port
 from lab.processes import Child

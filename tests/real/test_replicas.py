@@ -13,16 +13,15 @@ import confluent_kafka as ck
 import confluent_kafka.admin as ck_admin
 import pytest
 from click.testing import CliRunner, Result
-
-from exporter.cli import cli
-from exporter.clients.journal_topic import RECORD_BYTES_MAX, Wanted
-from exporter.clients.write.journal import TRANSACTION_S, JournalWriter, create
-from exporter.clock import SystemClock
-from exporter.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
-from exporter.remedy import backups
-from exporter.remedy.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
-from exporter.remedy.model.plan import Frozen, Pair
-from exporter.remedy.model.records import (
+from offsetwatch.cli import cli
+from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
+from offsetwatch.remedy.model.plan import Frozen, Pair
+from offsetwatch.remedy.model.records import (
     Approved,
     Ended,
     Ending,
@@ -35,8 +34,9 @@ from exporter.remedy.model.records import (
     Proposed,
     Verified,
 )
-from exporter.remedy.projection import Projection, value_of
-from exporter.remedy.replica import Replica, Settings, Standing, Term
+from offsetwatch.remedy.projection import Projection, value_of
+from offsetwatch.remedy.replica import Replica, Settings, Standing, Term
+
 from lab.clients import Cluster
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.waiting import NotYet, until

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from offsetwatch.remedy.journal import Journal, Line
 
-from exporter.remedy.journal import Journal, Line
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed
 from lab.guarded import Guarded, Json, brief

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.kafka import KafkaAdmin, TailReader
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import Denied, Unreachable
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.kafka import KafkaAdmin, TailReader
-from exporter.config import Auth, Tls
-from exporter.errors import Denied, Unreachable
-from exporter.model.topology import TopicPartition
 from lab import Lab, LabOptions, compare
 from lab.onlooker import unchanged
 from lab.ports import free_port

@@ -13,8 +13,8 @@ from zlib import crc32
 
 import httpx
 import pytest
+from offsetwatch import config
 
-from exporter import config
 from lab import Lab, LabOptions, specimens
 from lab.connectors import mm2_source
 from lab.kube import Kubernetes

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.clients.kube_access import from_kubeconfig
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.config import Strimzi
+from offsetwatch.remedy.drivers.strimzi_owners import problem
 
-from exporter.clients.kube_access import from_kubeconfig
-from exporter.clients.kube_read import KubeReader
-from exporter.config import Strimzi
-from exporter.remedy.drivers.strimzi_owners import problem
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed
 from lab.guarded import COLLEAGUE, Guarded, Json

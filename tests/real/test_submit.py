@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
+from offsetwatch.cli import cli
+from offsetwatch.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 
-from exporter.cli import cli
-from exporter.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 from lab import Lab, LabOptions
 from lab.ports import free_port
 from lab.product import Product

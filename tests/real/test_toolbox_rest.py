@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.engine.undo import way_back
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
+from offsetwatch.toolbox import changes
+from offsetwatch.toolbox.ways import RestWay
 
-from exporter.config import Config, Connect, Kafka
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.engine.undo import way_back
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
-from exporter.toolbox import changes
-from exporter.toolbox.ways import RestWay
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, file_sink, file_source
 from lab.rest import ConnectApi

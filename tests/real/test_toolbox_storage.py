@@ -16,16 +16,16 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import Denied
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Standing
+from offsetwatch.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
+from offsetwatch.remedy.model.records import Ending
+from offsetwatch.remedy.model.stored import Contents
+from offsetwatch.remedy.runner import Result, Runner, fresh_plan_id
+from offsetwatch.toolbox.storage_place import StoragePlace, storage_of
 
-from exporter.clock import SystemClock
-from exporter.errors import Denied
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Standing
-from exporter.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
-from exporter.remedy.model.records import Ending
-from exporter.remedy.model.stored import Contents
-from exporter.remedy.runner import Result, Runner, fresh_plan_id
-from exporter.toolbox.storage_place import StoragePlace, storage_of
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
 from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM

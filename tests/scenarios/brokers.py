@@ -14,12 +14,11 @@ from types import SimpleNamespace
 
 import confluent_kafka as ck
 from confluent_kafka import Message
-
-from exporter.clients.kafka_errors import translate
-from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
-from exporter.errors import ClientError
-from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.log_readers import EARLIEST, LATEST, LogReaders
+from offsetwatch.errors import ClientError
+from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
+from offsetwatch.model.topology import TopicPartition
 
 _ids = count(1)
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from exporter.decode.javamap import connect_key
-from exporter.model.topology import TopicPartition
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.model.topology import TopicPartition
+
 from tests.scenarios.brokers import Cluster, Internal, partitions_of
 from tests.scenarios.proxy import Proxy
 

@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from exporter.clients.connect_sweep import Listener
-from exporter.config import Config, parse
-from exporter.config.shape import Poll
-from exporter.daemon import wiring
-from exporter.daemon.discovery import Discovery
-from exporter.daemon.edge import ASSIGNED_S
-from exporter.daemon.failover import TOPICS_S, FailoverPolls
-from exporter.daemon.supervisor import Supervisor
-from exporter.errors import ClientError, NotFound, Unreachable
-from exporter.ingest import poll
-from exporter.ingest.ends import EndsPoll
-from exporter.ingest.probe import Budget, ProbeMemory, poll_probes
-from exporter.ingest.rest import AssignmentsPoll, ConnectorsPoll
-from exporter.ingest.rest_offsets import RestOffsetsPoll
-from exporter.ingest.roles import Role, role_in
-from exporter.loop import Loop
-from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import (
+from offsetwatch.clients.connect_sweep import Listener
+from offsetwatch.config import Config, parse
+from offsetwatch.config.shape import Poll
+from offsetwatch.daemon import wiring
+from offsetwatch.daemon.discovery import Discovery
+from offsetwatch.daemon.edge import ASSIGNED_S
+from offsetwatch.daemon.failover import TOPICS_S, FailoverPolls
+from offsetwatch.daemon.supervisor import Supervisor
+from offsetwatch.errors import ClientError, NotFound, Unreachable
+from offsetwatch.ingest import poll
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.rest import AssignmentsPoll, ConnectorsPoll
+from offsetwatch.ingest.rest_offsets import RestOffsetsPoll
+from offsetwatch.ingest.roles import Role, role_in
+from offsetwatch.loop import Loop
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
@@ -42,8 +42,9 @@ from exporter.model.observations import (
     TailRead,
     TopicFactsRead,
 )
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
-from exporter.state.snapshot import Snapshot
+from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal, InternalReader
 from tests.scenarios.connect import Site

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.model.evidence import item_text
-from exporter.model.findings import Finding, FindingName, Scope, Severity, Verdict
-from exporter.state.snapshot import Snapshot
+from offsetwatch.model.evidence import item_text
+from offsetwatch.model.findings import Finding, FindingName, Scope, Severity, Verdict
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.scenarios.script import BEGINNING, ScriptError, moments, only, seconds, several
 
 FOREVER = float("inf")

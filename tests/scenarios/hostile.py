@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka as ck
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.errors import ServerError
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.kafka_errors import translate
-from exporter.decode.javamap import connect_key
-from exporter.errors import ServerError
-from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal
 from tests.scenarios.connect import Connector, Site, Source
 from tests.scenarios.mirrors import Checkpoints, Mirror

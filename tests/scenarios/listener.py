@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import msgspec
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify.ledger import Entry, Ledger, Rules, Status
+from offsetwatch.notify.sight import Blind
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.judge.settings import Settings
-from exporter.model.findings import Severity
-from exporter.notify.ledger import Entry, Ledger, Rules, Status
-from exporter.notify.sight import Blind
-from exporter.state.snapshot import Snapshot
 from tests.scenarios.expectation import FOREVER, History, clock
 from tests.scenarios.script import BEGINNING
 

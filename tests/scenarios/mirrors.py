@@ -7,8 +7,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.decode.javamap import connect_key
-from exporter.model.topology import TopicPartition
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.model.topology import TopicPartition
+
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector
 from tests.scenarios.script import only

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import httpx
-
-from exporter.clients.connect_read import ConnectReader
-from exporter.decode.javamap import connect_key
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.decode.javamap import connect_key
 
 if TYPE_CHECKING:
     from tests.scenarios.connect import Site

@@ -12,21 +12,22 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from exporter.judge.judge import Judge
-from exporter.judge.settings import Settings
-from exporter.loop import Remembering
-from exporter.model.connectors import Connector, Task
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import (
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.loop import Remembering
+from offsetwatch.model.connectors import Connector, Task
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
     InputFailed,
     InputId,
     SinkOffset,
 )
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.state.snapshot import Snapshot
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, OFFSETS, SYNCS, World, mirror, orders, sink, source
 

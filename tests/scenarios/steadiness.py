@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
-from exporter.judge.judge import Judge
-from exporter.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
-from exporter.state.snapshot import Snapshot
+from offsetwatch.judge.judge import Judge
+from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.changed import replace
 
 LOOKS = 21

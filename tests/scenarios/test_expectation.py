@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.findings import Judgement, Scope, Severity, Verdict
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.model.findings import Judgement, Scope, Severity, Verdict
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.scenarios.expectation import History, mistakes
 from tests.scenarios.script import BEGINNING, ScriptError, moments, rate, seconds

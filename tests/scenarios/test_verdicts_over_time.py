@@ -7,10 +7,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.model.findings import FindingName, Scope, Verdict
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 
-from exporter.judge.verdicts import BLIND
-from exporter.model.findings import FindingName, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from tests.evidence import texts
 from tests.scenarios.simulation import (
     DAY,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.observations import BaselinesSeen
 
-from exporter.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
-from exporter.model.findings import Verdict
-from exporter.model.observations import BaselinesSeen
 from tests.scenarios.simulation import HOUR, MINUTE, Estate, Rows, every
 
 pytestmark = pytest.mark.slow

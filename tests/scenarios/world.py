@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import httpx
+from offsetwatch.errors import Unreachable
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.errors import Unreachable
-from exporter.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, Sink, Site, Source
 from tests.scenarios.hostile import HostileVerbs

@@ -10,18 +10,18 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from offsetwatch.remedy.circumstances import Case, planned
+from offsetwatch.remedy.guards import Answer, Stage, evaluate
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model import fleet
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Others, Ourselves, Target
+from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.proposals import DETECTOR
+from offsetwatch.remedy.model.records import Cause, Ended, Ending, Intended, Opened, Parked
+from offsetwatch.remedy.pasts import past_of
 
-from exporter.remedy.circumstances import Case, planned
-from exporter.remedy.guards import Answer, Stage, evaluate
-from exporter.remedy.journal import Journal
-from exporter.remedy.model import fleet
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.facts import Approval, Facts, Kind, Others, Ourselves, Target
-from exporter.remedy.model.plan import Alter, Plan
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.model.proposals import DETECTOR
-from exporter.remedy.model.records import Cause, Ended, Ending, Intended, Opened, Parked
-from exporter.remedy.pasts import past_of
 from tests.sim.invariants import must
 from tests.sim.schedules import Schedule
 from tests.sim.world import World

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.plan import Alter, State, ToState
-from exporter.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Parked, Turned
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.plan import Alter, State, ToState
+from offsetwatch.remedy.model.records import (
+    Answered,
+    Ended,
+    Ending,
+    Intended,
+    Opened,
+    Parked,
+    Turned,
+)
+
 from tests.sim.invariants import Broken, Watch, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
 

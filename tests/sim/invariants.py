@@ -27,16 +27,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-
-from exporter.decode.jsontext import encode_sorted
-from exporter.remedy.drivers.proofs import position
-from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.engine.moves import Aborted, Interrupted
-from exporter.remedy.engine.requests import of_step
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import Alter, AnyStep, State, ToState
-from exporter.remedy.model.records import (
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.remedy.drivers.proofs import position
+from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.engine.requests import of_step
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import Alter, AnyStep, State, ToState
+from offsetwatch.remedy.model.records import (
     Answered,
     AnyRecord,
     Approved,
@@ -49,6 +48,7 @@ from exporter.remedy.model.records import (
     Turned,
     Verified,
 )
+
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 
 if TYPE_CHECKING:

@@ -9,24 +9,24 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.errors import Ambiguous
+from offsetwatch.remedy import backups, engine, runner
+from offsetwatch.remedy.conductor import Grounds
+from offsetwatch.remedy.drivers import rest, rest_answers
+from offsetwatch.remedy.drivers.copies import CopySteps
+from offsetwatch.remedy.drivers.proofs import ProofSteps
+from offsetwatch.remedy.engine import progress
+from offsetwatch.remedy.engine.moves import Move, Pause
+from offsetwatch.remedy.guards import bounds as guards_bounds
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.driver import Answer, Look, Standing
+from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.model.plan import Alter, Pair, Settle, ToState
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.records import Ended, Ending, Intended, Opened, Parked, Turned
 
-from exporter.clients.write.connect import ConnectWriter
-from exporter.errors import Ambiguous
-from exporter.remedy import backups, engine, runner
-from exporter.remedy.conductor import Grounds
-from exporter.remedy.drivers import rest, rest_answers
-from exporter.remedy.drivers.copies import CopySteps
-from exporter.remedy.drivers.proofs import ProofSteps
-from exporter.remedy.engine import progress
-from exporter.remedy.engine.moves import Move, Pause
-from exporter.remedy.guards import bounds as guards_bounds
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.driver import Answer, Look, Standing
-from exporter.remedy.model.fleet import Fleet
-from exporter.remedy.model.plan import Alter, Pair, Settle, ToState
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.model.records import Ended, Ending, Intended, Opened, Parked, Turned
 from tests.sim.process import SimJournal, SimQuarantine
 
 Put = Callable[[Any, str, Any], None]

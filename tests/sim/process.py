@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from offsetwatch.errors import Busy, Overtaken
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.conductor import Grounds, approval_of
+from offsetwatch.remedy.drivers.copies import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.proofs import ProofSteps
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.whole import WithProofs
+from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.engine.progress import Limits
+from offsetwatch.remedy.journal import Against, Journal
+from offsetwatch.remedy.model import decisions
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.facts import Approval
+from offsetwatch.remedy.model.fleet import POLICY
+from offsetwatch.remedy.model.plan import Action, Plan
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.quarantine import About, Receipt
+from offsetwatch.remedy.model.records import AnyRecord, Opened, Proposed
+from offsetwatch.remedy.runner import Result, Runner
 
-from exporter.errors import Busy, Overtaken
-from exporter.model.records import RawRecord
-from exporter.remedy import backups
-from exporter.remedy.conductor import Grounds, approval_of
-from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
-from exporter.remedy.drivers.proofs import ProofSteps
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.whole import WithProofs
-from exporter.remedy.engine.moves import Aborted, Interrupted
-from exporter.remedy.engine.progress import Limits
-from exporter.remedy.journal import Against, Journal
-from exporter.remedy.model import decisions
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.facts import Approval
-from exporter.remedy.model.fleet import POLICY
-from exporter.remedy.model.plan import Action, Plan
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.model.quarantine import About, Receipt
-from exporter.remedy.model.records import AnyRecord, Opened, Proposed
-from exporter.remedy.runner import Result, Runner
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim import bounds

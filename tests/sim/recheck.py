@@ -9,22 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from exporter.clock import Clock
-from exporter.model.connectors import ConnectorKind
-from exporter.model.readings import LogBounds
-from exporter.model.topology import SinkGroup, TopicPartition, Topology
-from exporter.remedy.brokers import First
-from exporter.remedy.conductor import approval_of
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.drivers.strimzi_owners import Resources
-from exporter.remedy.engine.progress import Limits, replayed
-from exporter.remedy.gathering import Gatherer, Time
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.decisions import dossier
-from exporter.remedy.model.fleet import Fleet
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.planner import Planner
-from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
+from offsetwatch.clock import Clock
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
+from offsetwatch.remedy.brokers import First
+from offsetwatch.remedy.conductor import approval_of
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.drivers.strimzi_owners import Resources
+from offsetwatch.remedy.engine.progress import Limits, replayed
+from offsetwatch.remedy.gathering import Gatherer, Time
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.decisions import dossier
+from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.planner import Planner
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
+
 from tests.sim.world import NAME, PLACE, QUARANTINE, World
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from exporter.errors import Busy, JournalDamaged
-from exporter.remedy.engine.moves import Aborted, Interrupted
-from exporter.remedy.journal import NAME as JOURNAL
-from exporter.remedy.journal import Journal
-from exporter.remedy.model import decisions
-from exporter.remedy.model.policy import Mode, Policy, Rule
-from exporter.remedy.model.records import Ended, ModeSet, Parked, encoded
-from exporter.remedy.runner import Result
+from offsetwatch.errors import Busy, JournalDamaged
+from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.journal import NAME as JOURNAL
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model import decisions
+from offsetwatch.remedy.model.policy import Mode, Policy, Rule
+from offsetwatch.remedy.model.records import Ended, ModeSet, Parked, encoded
+from offsetwatch.remedy.runner import Result
+
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
 from tests.sim.endings import at_the_end

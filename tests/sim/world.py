@@ -9,13 +9,14 @@ import json
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from exporter.config import Connect
-from exporter.model.evidence import EvidenceItem
-from exporter.model.records import RawRecord, Window
-from exporter.model.topology import TopicPartition
-from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.model import proposals
-from exporter.remedy.model.plan import Pair, Plan, RecordAt, State, Subject
+from offsetwatch.config import Connect
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.model import proposals
+from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt, State, Subject
+
 from tests.fakes.connect_model import MIRROR_SOURCE, SINK, FakeConnect, Timing, Trouble
 from tests.fakes.connect_model.broker import Broker, Record
 from tests.fakes.connect_model.offsets import GLOBAL, Stores

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.addresses import Address, canonical, is_ipv6, parsed, written
+from offsetwatch.addresses import Address, canonical, is_ipv6, parsed, written
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ import threading
 from itertools import count, pairwise
 
 import pytest
-
-from exporter.judge.judge import Judge
-from exporter.judge.settings import Settings
-from exporter.loop import (
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.loop import (
     BATCHES_AT_ONCE_MAX,
     QUEUE_BATCHES_MAX,
     SAVE_EVERY_S,
@@ -18,7 +17,7 @@ from exporter.loop import (
     TAKES_PER_TICK,
     Loop,
 )
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     CONNECT_REST,
     TAIL,
     ConnectorsListed,
@@ -27,10 +26,11 @@ from exporter.model.observations import (
     SyncRecord,
     TailRead,
 )
-from exporter.model.topology import KafkaTopic
-from exporter.state.book import Book
-from exporter.state.site import ConnectSite
-from exporter.state.snapshot import EMPTY
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.book import Book
+from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.fakes.clock import VirtualClock
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")

@@ -18,14 +18,13 @@ from typing import Any, get_args
 
 import msgspec
 from click.testing import CliRunner, Result
-
-from exporter.cli import cli
-from exporter.errors import TimedOut
-from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.model import plan as plans
-from exporter.remedy.model import records
-from exporter.remedy.model.driver import Answer, Outcome
-from exporter.remedy.model.plan import (
+from offsetwatch.cli import cli
+from offsetwatch.errors import TimedOut
+from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.model import plan as plans
+from offsetwatch.remedy.model import records
+from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -41,7 +40,8 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Verified
+from offsetwatch.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Verified
+
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import Bench, plan_of
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.queries.asof import Question, as_of
+from offsetwatch.history.tables import schemas as tables
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
 
-from exporter.history.pipeline import lake
-from exporter.history.queries.asof import Question, as_of
-from exporter.history.tables import schemas as tables
-from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
 from tests.history.delta import refine_plainly, stored, write
 from tests.history.rows import (
     OFFSETS_TOPIC,

@@ -14,11 +14,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from exporter.model.findings import Severity
-from exporter.notify.ledger import Message, Rules
-from exporter.notify.notifier import Notifier
-from exporter.notify.receivers import Receiver
-from exporter.state.snapshot import Snapshot
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify.ledger import Message, Rules
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import Receiver
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.fakes.clock import VirtualClock
 from tests.scenarios import brokers
 from tests.scenarios.daemon import Daemon

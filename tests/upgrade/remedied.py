@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-
-from exporter.model.evidence import EvidenceItem
-from exporter.remedy.engine.moves import Aborted
-from exporter.remedy.model import records
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.remedy.engine.moves import Aborted
+from offsetwatch.remedy.model import records
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Plan,
@@ -24,7 +23,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Watch,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     AbortAsked,
     Approved,
     BreakerSet,
@@ -41,6 +40,7 @@ from exporter.remedy.model.records import (
     Replayed,
     Told,
 )
+
 from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, skip_of
 from tests.upgrade.journals import Case, dies
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.baselines import published
 
-from exporter.errors import HistoryError
-from exporter.history.baselines import published
 from tests.upgrade import opened, usual
 
 ALL = opened.milestones("baselines")

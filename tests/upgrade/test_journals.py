@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import carrying, cli, plans
+from offsetwatch.errors import JournalDamaged, Overtaken, Unfinished
+from offsetwatch.remedy.journal import NAME, VERSION, Journal, line_hash
+from offsetwatch.remedy.model.decisions import dossier
+from offsetwatch.remedy.model.records import Intended, Opened, encoded
 
-from exporter.cli import carrying, cli, plans
-from exporter.errors import JournalDamaged, Overtaken, Unfinished
-from exporter.remedy.journal import NAME, VERSION, Journal, line_hash
-from exporter.remedy.model.decisions import dossier
-from exporter.remedy.model.records import Intended, Opened, encoded
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened
 

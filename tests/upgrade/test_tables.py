@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.queries.timeline import Question, timeline
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 
-from exporter.errors import HistoryError
-from exporter.history.pipeline import lake
-from exporter.history.queries.timeline import Question, timeline
-from exporter.history.tables.schemas import BRONZE_RECORDS, TABLES
 from tests.history.delta import refine_plainly, stored
 from tests.upgrade import lakes, opened
 

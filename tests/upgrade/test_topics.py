@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from offsetwatch.errors import JournalDamaged, Unfinished
+from offsetwatch.remedy.journal import VERSION, VERSION_ALONE, Journal
+from offsetwatch.remedy.model.decisions import dossier
+from offsetwatch.remedy.model.records import Opened
+from offsetwatch.remedy.projection import Projection, line_of, value_of
 
-from exporter.errors import JournalDamaged, Unfinished
-from exporter.remedy.journal import VERSION, VERSION_ALONE, Journal
-from exporter.remedy.model.decisions import dossier
-from exporter.remedy.model.records import Opened
-from exporter.remedy.projection import Projection, line_of, value_of
 from tests.unit.remedy.plans import plan_of
 from tests.upgrade import journals, opened, topics
 

@@ -12,9 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from exporter.remedy.journal import Journal, Line
-from exporter.remedy.model.records import Led
-from exporter.remedy.projection import Projection, value_of
+from offsetwatch.remedy.journal import Journal, Line
+from offsetwatch.remedy.model.records import Led
+from offsetwatch.remedy.projection import Projection, value_of
+
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, remedied
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from offsetwatch.history.baselines.habits import habit, often, usual_lag
+from offsetwatch.model.baselines import Baseline, Baselines, TooLittle, decoded, encoded
 
-from exporter.history.baselines.habits import habit, often, usual_lag
-from exporter.model.baselines import Baseline, Baselines, TooLittle, decoded, encoded
 from tests.history.months import DAY_S, HOUR_S, MONDAY, WEEK_S
 
 WEEKS = 6

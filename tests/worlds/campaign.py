@@ -16,12 +16,12 @@ from typing import Any, Final, NoReturn
 
 import structlog
 import yaml
+from offsetwatch.notify.ledger import Entry, Ledger
+from offsetwatch.notify.sight import Blind
+from offsetwatch.serve import api
+from offsetwatch.serve.exposition import Encoder
+from offsetwatch.serve.families import Build, Reload, collect
 
-from exporter.notify.ledger import Entry, Ledger
-from exporter.notify.sight import Blind
-from exporter.serve import api
-from exporter.serve.exposition import Encoder
-from exporter.serve.families import Build, Reload, collect
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.listener import RULES
 from tests.scenarios.script import BEGINNING, ScriptError
@@ -153,7 +153,9 @@ class Stage:
 
 def _origin(error: BaseException) -> str:
     """Return the innermost line of the product's."""
-    frames = [at for at in traceback.extract_tb(error.__traceback__) if "exporter" in at.filename]
+    frames = [
+        at for at in traceback.extract_tb(error.__traceback__) if "/offsetwatch/" in at.filename
+    ]
     if not frames:
         return "?"
     last = frames[-1]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from offsetwatch.notify import ledger
+from offsetwatch.state import remote, site
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.notify import ledger
-from exporter.state import remote, site
-from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.script import BEGINNING

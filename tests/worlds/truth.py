@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from exporter.judge.register import LAST_SEEN
-from exporter.model.findings import Finding, FindingName, Scope, Verdict
-from exporter.model.topology import TopicPartition
-from exporter.notify.ledger import Message, Status
-from exporter.state.remote import remote_topic
-from exporter.state.snapshot import GroupView, Snapshot
+from offsetwatch.judge.register import LAST_SEEN
+from offsetwatch.model.findings import Finding, FindingName, Scope, Verdict
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.state.remote import remote_topic
+from offsetwatch.state.snapshot import GroupView, Snapshot
+
 from tests.scenarios.brokers import Log, partitions_of
 from tests.scenarios.connect import Connector, Sink, Source
 from tests.scenarios.mirrors import Mirror

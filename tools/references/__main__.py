@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from exporter.config import reference
-from exporter.remedy import guards_page
-from exporter.serve import read_openapi
+from offsetwatch.config import reference
+from offsetwatch.remedy import guards_page
+from offsetwatch.serve import read_openapi
+
 from tools.references import commands, configuration, metrics
 
 ROOT: Final = Path(__file__).parents[2]

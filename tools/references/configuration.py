@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from exporter.config.described import EXAMPLES, Setting, default_of, settings
+from offsetwatch.config.described import EXAMPLES, Setting, default_of, settings
+
 from tools.references.markdown import MADE, code, flowing, table
 
 _HEAD: Final = f"""\

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from exporter.serve import catalog as c
-from exporter.serve import catalog_mm2 as m
-from exporter.serve import catalog_remedy as r
-from exporter.serve.spec import Spec
+from offsetwatch.serve import catalog as c
+from offsetwatch.serve import catalog_mm2 as m
+from offsetwatch.serve import catalog_remedy as r
+from offsetwatch.serve.spec import Spec
 
 
 class Need(StrEnum):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from offsetwatch.daemon.wiring import MISSED_POLLS, TAIL_STALE_S
+from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.spec import Spec
 
-from exporter.daemon.wiring import MISSED_POLLS, TAIL_STALE_S
-from exporter.serve.catalog import CATALOG
-from exporter.serve.spec import Spec
 from tools.references.markdown import MADE, code, flowing
 from tools.references.metric_facts import FACTS, Facts
 

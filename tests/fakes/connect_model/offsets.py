@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from exporter.decode.javamap import hash_map_order
+from offsetwatch.decode.javamap import hash_map_order
+
 from tests.fakes.connect_model.answers import Refusal
 
 GLOBAL: Final = "connect-offsets"

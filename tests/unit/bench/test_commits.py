@@ -2,9 +2,10 @@
 
 from collections import Counter
 
+from offsetwatch.decode.dialects import dialect_of_offset, event_time
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+
 from bench.commits import KINDS, commits, keys
-from exporter.decode.dialects import dialect_of_offset, event_time
-from exporter.decode.source_offsets import decode_key, decode_value
 
 DIALECTS = {"mirror_source", "file_stream", "jdbc", "debezium_postgres"}
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from bench.profiling import of_samples, of_stacks
 
-LOOP = "loop (exporter/loop.py)"
+LOOP = "loop (offsetwatch/loop.py)"
 
 
 def test_a_look_counts_for_the_innermost_module_of_ours_with_what_it_calls_of_others():
     stacks = [
-        f"run (threading.py);{LOOP};take (exporter/state/site.py);loads (json.py) 4",
-        f"run (threading.py);{LOOP};take (exporter/state/site.py) 3",
+        f"run (threading.py);{LOOP};take (offsetwatch/state/site.py);loads (json.py) 4",
+        f"run (threading.py);{LOOP};take (offsetwatch/state/site.py) 3",
         f"run (threading.py);{LOOP} 2",
     ]
-    assert of_stacks("\n".join(stacks)) == {"exporter/state/site.py": 7, "exporter/loop.py": 2}
+    assert of_stacks("\n".join(stacks)) == {
+        "offsetwatch/state/site.py": 7,
+        "offsetwatch/loop.py": 2,
+    }
 
 
 def test_what_is_nothing_of_ours_is_not_left_out():

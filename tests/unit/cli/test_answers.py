@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.config import load
+from offsetwatch.config.identity import clusters_of, differences
+from offsetwatch.errors import ConfigError, NothingRead, TimedOut, Unreachable
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
+from offsetwatch.model.topology import MirrorFlow
+from offsetwatch.serve.families import Reload
+from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
 
-from exporter.cli import cli
-from exporter.config import load
-from exporter.config.identity import clusters_of, differences
-from exporter.errors import ConfigError, NothingRead, TimedOut, Unreachable
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, InputId
-from exporter.model.topology import MirrorFlow
-from exporter.serve.families import Reload
-from exporter.serve.http import PageFacts, Pulse, ReadServer
-from exporter.state.snapshot import ConnectorView, InputView, Snapshot
 from lab.ports import free_port
 from tests.changed import replace
 from tests.fakes.connect import Made, serving
@@ -97,7 +97,7 @@ def typed(*arguments: str) -> Result:
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, that has to end by itself long before it would give up."""
     return subprocess.run(
-        [sys.executable, "-m", "exporter", *arguments, "--timeout", "300"],
+        [sys.executable, "-m", "offsetwatch", *arguments, "--timeout", "300"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -269,7 +269,7 @@ def test_where_nothing_answers_every_cluster_is_named_and_the_code_is_7(tmp_path
 def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(tmp_path, verb):
     where = str(config(tmp_path, free_port(), west=(port := free_port())))
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", *verb, "-c", where, "--timeout", "9"],
+        [sys.executable, "-m", "offsetwatch", *verb, "-c", where, "--timeout", "9"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -293,7 +293,7 @@ def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp
 def test_doctor_keeps_its_time(tmp_path, frozen):
     where = config(tmp_path, free_port(), near=f"http://127.0.0.1:{frozen}", west=frozen)
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "doctor", "-c", str(where), "--timeout", "4"],
+        [sys.executable, "-m", "offsetwatch", "doctor", "-c", str(where), "--timeout", "4"],
         capture_output=True,
         text=True,
         timeout=40,
@@ -304,8 +304,8 @@ def test_doctor_keeps_its_time(tmp_path, frozen):
 
 
 def test_a_frozen_cluster_stops_a_plan_at_once_and_is_named(tmp_path, frozen):
-    from exporter.cli.edge_once import caught_up
-    from exporter.config import load
+    from offsetwatch.cli.edge_once import caught_up
+    from offsetwatch.config import load
 
     loaded = load(config(tmp_path, free_port(), west=frozen), {})
     with pytest.raises(TimedOut, match="Kafka cluster west"), caught_up(loaded, 60.0):
@@ -344,9 +344,9 @@ def waiting_for_west(*flows: MirrorFlow) -> Snapshot:
 
 @pytest.mark.parametrize(("connector", "complete"), [("mm2", False), ("files", True)])
 def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, connector, complete):
-    from exporter.cli import edge_once
-    from exporter.cli.unread import KAFKA, ClusterName
-    from exporter.config import load
+    from offsetwatch.cli import edge_once
+    from offsetwatch.cli.unread import KAFKA, ClusterName
+    from offsetwatch.config import load
 
     loaded = load(config(tmp_path, free_port()), {})
     flow = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
@@ -358,8 +358,8 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
 
 
 def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
-    from exporter.cli.edge_once import _is_over
-    from exporter.cli.unread import KAFKA, ClusterName, unread
+    from offsetwatch.cli.edge_once import _is_over
+    from offsetwatch.cli.unread import KAFKA, ClusterName, unread
 
     loaded = load(config(tmp_path, free_port()), {})
     waiting = ("groups lab/west->east: waiting for a first attempt",)
@@ -375,7 +375,7 @@ def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
 
 
 def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
-    from exporter.model.findings import Severity
+    from offsetwatch.model.findings import Severity
 
     info = (replace(FOUND, severity=Severity.INFO),)
     running = replace(MM2, tasks=(Task(0, "running"),))

@@ -7,11 +7,11 @@ import pty
 import subprocess
 import sys
 
-from exporter.cli.bar import bar, each
+from offsetwatch.cli.bar import bar, each
 
 ON_A_TERMINAL = """
 import sys
-from exporter.cli.bar import bar, each
+from offsetwatch.cli.bar import bar, each
 with bar("reading records") as drawn:
     drawn(1, 4)
     drawn(2, None)

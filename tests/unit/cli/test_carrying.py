@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.cli import carrying, changing
-from exporter.cli.asked import Changing, Where
-from exporter.errors import Denied
+from offsetwatch.cli import carrying, changing
+from offsetwatch.cli.asked import Changing, Where
+from offsetwatch.errors import Denied
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

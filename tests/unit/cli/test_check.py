@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli import main
 
-from exporter.cli import main
 from lab.certificates import Authority
 
 CONFIG = """\

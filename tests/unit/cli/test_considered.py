@@ -6,15 +6,15 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli import considered as verbs
+from offsetwatch.cli.considered import as_documents, considered, print_considered
+from offsetwatch.config import Config, load
+from offsetwatch.daemon.remedy_parts import Parts
+from offsetwatch.errors import Unreachable
+from offsetwatch.remedy.brokers import KafkaBrokers
+from offsetwatch.remedy.guards import Permission
+from offsetwatch.remedy.model.desk import Mode
 
-from exporter.cli import considered as verbs
-from exporter.cli.considered import as_documents, considered, print_considered
-from exporter.config import Config, load
-from exporter.daemon.remedy_parts import Parts
-from exporter.errors import Unreachable
-from exporter.remedy.brokers import KafkaBrokers
-from exporter.remedy.guards import Permission
-from exporter.remedy.model.desk import Mode
 from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
 from tests.unit.remedy.agency import POLICY, Agency

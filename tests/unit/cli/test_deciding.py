@@ -12,22 +12,21 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-
-from exporter.cli import access, carrying, cli, deciding, following, plans
-from exporter.cli.access import Access, at_desk, person
-from exporter.cli.asked import Where
-from exporter.cli.deciding import Approval
-from exporter.cli.showing import to_do
-from exporter.daemon.state_dir import StateDir
-from exporter.errors import ConfigError, Unfinished
-from exporter.errors import Refused as NotConfigured
-from exporter.model.evidence import EvidenceItem
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.decisions import Stands
-from exporter.remedy.model.desk import PlanState
-from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.model.plan import Alter, Plan
-from exporter.remedy.model.records import (
+from offsetwatch.cli import access, carrying, cli, deciding, following, plans
+from offsetwatch.cli.access import Access, at_desk, person
+from offsetwatch.cli.asked import Where
+from offsetwatch.cli.deciding import Approval
+from offsetwatch.cli.showing import to_do
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.errors import ConfigError, Unfinished
+from offsetwatch.errors import Refused as NotConfigured
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.decisions import Stands
+from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.records import (
     Approved,
     Lapsed,
     Opened,
@@ -36,6 +35,7 @@ from exporter.remedy.model.records import (
     Refused,
     Told,
 )
+
 from tests.unit.remedy.agency import Agency
 from tests.unit.remedy.offices import TOLD, Bureau
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of

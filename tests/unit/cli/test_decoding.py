@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
-from exporter.cli import cli
+from offsetwatch.cli import cli
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 KEY = b'["c",{"filename":"/in"}]'

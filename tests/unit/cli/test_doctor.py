@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli.diagnosis import Line, broken, permissions
+from offsetwatch.cli.doctor import Doctor, exit_code, report
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.config import load
+from offsetwatch.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
 
-from exporter.cli.diagnosis import Line, broken, permissions
-from exporter.cli.doctor import Doctor, exit_code, report
-from exporter.clients.connect_read import ConnectReader
-from exporter.config import load
-from exporter.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
 from lab.ports import free_port
 from tests.unit.cli.test_verbs import offsetwatch
 
@@ -33,8 +33,8 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("kafka", "kafka_facts"):
-        monkeypatch.setattr(f"exporter.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("exporter.daemon.edge.STOP_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("offsetwatch.daemon.edge.STOP_TIMEOUT_S", 0.5)
     lines = Doctor(load(nobody), timeout_s=0.5).lines()
     verdicts = {(at.about, at.check): at.verdict for at in lines}
     assert exit_code(lines) == 7
@@ -77,7 +77,7 @@ def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
     misspelt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("kafka", "kafka_facts"):
-        monkeypatch.setattr(f"exporter.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     lines = Doctor(load(misspelt), timeout_s=0.5).lines()
     found = {(at.about, at.check): at for at in lines}
     for about in ("kafka east", "kafka west"):
@@ -117,7 +117,7 @@ def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
     def refuse(_reader: ConnectReader) -> bytes:
         raise error
 
-    monkeypatch.setattr("exporter.clients.connect_read.ConnectReader.root", refuse)
+    monkeypatch.setattr("offsetwatch.clients.connect_read.ConnectReader.root", refuse)
     loaded = load(nobody)
     (line,) = Doctor(loaded, timeout_s=0.5)._worker(loaded.connect[0], "http://worker:1")
     assert line.advice is not None

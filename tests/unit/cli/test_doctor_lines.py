@@ -1,12 +1,11 @@
 import pytest
-
-from exporter.cli import diagnosis
-from exporter.cli.diagnosis import Line, broken
-from exporter.cli.doctor import exit_code, worst
-from exporter.clients.kafka_facts import TopicShape
-from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
-from exporter.model.connectors import Connector
-from exporter.model.topology import (
+from offsetwatch.cli import diagnosis
+from offsetwatch.cli.diagnosis import Line, broken
+from offsetwatch.cli.doctor import exit_code, worst
+from offsetwatch.clients.kafka_facts import TopicShape
+from offsetwatch.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.topology import (
     KafkaTopic,
     MirrorFlow,
     OffsetsTopic,
@@ -15,7 +14,8 @@ from exporter.model.topology import (
     TopicRole,
     Topology,
 )
-from exporter.state.lint import lint
+from offsetwatch.state.lint import lint
+
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source
 

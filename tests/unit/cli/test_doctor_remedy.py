@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from offsetwatch.cli import doctor_remedy
+from offsetwatch.cli.diagnosis import Line
+from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.kafka_facts import TopicSettings
+from offsetwatch.clients.kube_access import Access
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.config import Connect, Strimzi
+from offsetwatch.errors import NotFound
+from offsetwatch.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES
+from offsetwatch.remedy.replica import Settings
 
-from exporter.cli import doctor_remedy
-from exporter.cli.diagnosis import Line
-from exporter.clients.journal_topic import RECORD_BYTES_MAX, Wanted
-from exporter.clients.kafka_facts import TopicSettings
-from exporter.clients.kube_access import Access
-from exporter.clients.kube_read import KubeReader
-from exporter.config import Connect, Strimzi
-from exporter.errors import NotFound
-from exporter.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES
-from exporter.remedy.replica import Settings
 from tests.changed import replace
 from tests.fakes.kube import Server
 

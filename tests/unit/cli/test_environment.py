@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import cli, options
+from offsetwatch.cli.access import Access
+from offsetwatch.cli.desk_options import access, desk_options
+from offsetwatch.errors import ConfigError
 
-from exporter.cli import cli, options
-from exporter.cli.access import Access
-from exporter.cli.desk_options import access, desk_options
-from exporter.errors import ConfigError
 from tests.unit.remedy.offices import Bureau
 
 TOKEN = "0123456789abcdef" * 2

@@ -1,9 +1,9 @@
 """The raw keys that `explain` prints of source partitions whose map is no HashMap."""
 
 import msgspec
+from offsetwatch.cli.explain import _print_raw_keys
+from offsetwatch.serve.bodies import RawKeyRow, SourcePartition
 
-from exporter.cli.explain import _print_raw_keys
-from exporter.serve.bodies import RawKeyRow, SourcePartition
 from tests.changed import replace
 
 ROW = SourcePartition(

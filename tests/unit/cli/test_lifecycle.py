@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Connect
+from offsetwatch.remedy.drivers import rest
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Outcome
+from offsetwatch.remedy.model.plan import AnyStep, Frozen
+from offsetwatch.remedy.runner import Runner
+from offsetwatch.toolbox.changes import Author
+from offsetwatch.toolbox.connectors import prepare_delete
 
-from exporter.cli import cli
-from exporter.clock import SystemClock
-from exporter.config import Connect
-from exporter.remedy.drivers import rest
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Outcome
-from exporter.remedy.model.plan import AnyStep, Frozen
-from exporter.remedy.runner import Runner
-from exporter.toolbox.changes import Author
-from exporter.toolbox.connectors import prepare_delete
 from lab.ports import free_port
 from tests.fakes import connect as fake
 
@@ -186,7 +186,7 @@ def shell_exit(shell: Shell, *arguments: str) -> Any:
     import sys
     from unittest.mock import patch
 
-    from exporter.cli import main
+    from offsetwatch.cli import main
 
     with (
         patch.object(sys, "argv", ["offsetwatch", *arguments, "--config", str(shell.config)]),

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-
-from exporter.cli.logs import configure
+from offsetwatch.cli.logs import configure
 
 log = structlog.get_logger()
 

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
-
-from exporter.cli import cli
-from exporter.cli.offset_commands import _renamed, aliases_of
-from exporter.decode.source_offsets import decode_key
-from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.errors import ConfigError, Denied, Unreachable
-from exporter.model.connector_paths import connector_path
-from exporter.remedy.drivers import rest
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import (
+from offsetwatch.cli import cli
+from offsetwatch.cli.offset_commands import _renamed, aliases_of
+from offsetwatch.decode.source_offsets import decode_key
+from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
+from offsetwatch.errors import ConfigError, Denied, Unreachable
+from offsetwatch.model.connector_paths import connector_path
+from offsetwatch.remedy.drivers import rest
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import (
     Alter,
     Freeze,
     Frozen,
@@ -33,8 +32,9 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.model.records import Answered, Intended, Kept, Opened, Verified
-from exporter.toolbox.storage_place import StoragePlace
+from offsetwatch.remedy.model.records import Answered, Intended, Kept, Opened, Verified
+from offsetwatch.toolbox.storage_place import StoragePlace
+
 from lab.ports import free_port
 from tests.fakes import connect as fake
 

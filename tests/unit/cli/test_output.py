@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
-
-from exporter.cli import cli, output
-from exporter.cli.output import OutputFormat
-from exporter.errors import NothingRead
+from offsetwatch.cli import cli, output
+from offsetwatch.cli.output import OutputFormat
+from offsetwatch.errors import NothingRead
 
 
 def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from offsetwatch.cli import verbs
+from offsetwatch.cli.remote import own_daemon
+from offsetwatch.cli.remote.read_listener import ReadListener, document
+from offsetwatch.config import load
+from offsetwatch.errors import Denied, Unreachable
 
-from exporter.cli import verbs
-from exporter.cli.remote import own_daemon
-from exporter.cli.remote.read_listener import ReadListener, document
-from exporter.config import load
-from exporter.errors import Denied, Unreachable
 from tests.unit.serve.web.sites import ADA, PASSWORD, Site
 
 

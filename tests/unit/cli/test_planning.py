@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli import planning
+from offsetwatch.cli.access import Access
+from offsetwatch.cli.remote.listener import Listener
+from offsetwatch.errors import ConfigError, TimedOut
 
-from exporter.cli import planning
-from exporter.cli.access import Access
-from exporter.cli.remote.listener import Listener
-from exporter.errors import ConfigError, TimedOut
 from tests.unit.remedy.offices import Bureau
 
 KEY = ("lab", "files")

@@ -12,15 +12,15 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import carrying, cli, output, plans
+from offsetwatch.errors import ConfigError, JournalDamaged, TimedOut
+from offsetwatch.remedy.engine.progress import Limits, replayed
+from offsetwatch.remedy.journal import NAME
+from offsetwatch.remedy.model.plan import Alter, Pair
+from offsetwatch.remedy.model.records import Opened
+from offsetwatch.remedy.runner import Runner, options_at
+from offsetwatch.remedy.views import words
 
-from exporter.cli import carrying, cli, output, plans
-from exporter.errors import ConfigError, JournalDamaged, TimedOut
-from exporter.remedy.engine.progress import Limits, replayed
-from exporter.remedy.journal import NAME
-from exporter.remedy.model.plan import Alter, Pair
-from exporter.remedy.model.records import Opened
-from exporter.remedy.runner import Runner, options_at
-from exporter.remedy.views import words
 from tests.changed import replace
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 

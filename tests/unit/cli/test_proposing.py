@@ -8,16 +8,16 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli import proposing
+from offsetwatch.cli.access import person
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.model import desk
+from offsetwatch.remedy.model.desk import NotFound, Wish
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.records import Proposed, Told
+from offsetwatch.remedy.office import World
 
-from exporter.cli import proposing
-from exporter.cli.access import person
-from exporter.errors import ConfigError
-from exporter.remedy import backups
-from exporter.remedy.model import desk
-from exporter.remedy.model.desk import NotFound, Wish
-from exporter.remedy.model.plan import Pair
-from exporter.remedy.model.records import Proposed, Told
-from exporter.remedy.office import World
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION

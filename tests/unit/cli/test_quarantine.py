@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import cli, quarantine
+from offsetwatch.cli.output import OutputFormat
+from offsetwatch.cli.quarantine import Home, Replay
+from offsetwatch.errors import ConfigError, Denied, Refused, TimedOut, Unreachable
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers.quarantine import Quarantines
+from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine, read
+from offsetwatch.remedy.drivers.replays import Target
+from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.model.quarantine import About, SetAside, receipt_id
+from offsetwatch.remedy.model.records import Replayed
 
-from exporter.cli import cli, quarantine
-from exporter.cli.output import OutputFormat
-from exporter.cli.quarantine import Home, Replay
-from exporter.errors import ConfigError, Denied, Refused, TimedOut, Unreachable
-from exporter.model.records import RawRecord
-from exporter.remedy.drivers.quarantine import Quarantines
-from exporter.remedy.drivers.quarantine_files import FileQuarantine, read
-from exporter.remedy.drivers.replays import Target
-from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.model.quarantine import About, SetAside, receipt_id
-from exporter.remedy.model.records import Replayed
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs

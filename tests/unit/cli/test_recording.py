@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from exporter.cli.recording import choose
-from exporter.config.shape import Connect
-from exporter.errors import Unreachable
-from exporter.model.roles import TopicRole
-from exporter.model.topology import (
+from offsetwatch.cli.recording import choose
+from offsetwatch.config.shape import Connect
+from offsetwatch.errors import Unreachable
+from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topology import (
     BesideTopic,
     KafkaTopic,
     MirrorFlow,
     OffsetsTopic,
     Topology,
 )
+
 from tests.fakes.facts import FakeFacts, Made
 from tests.fakes.kafka import FakeKafka, FakeReader
 

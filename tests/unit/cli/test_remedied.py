@@ -6,14 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from exporter import documents
-from exporter.cli.remedied import as_document, print_remedied, remedied
-from exporter.config import Config, load
-from exporter.remedy.journal import NAME
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.records import (
+from offsetwatch import documents
+from offsetwatch.cli.remedied import as_document, print_remedied, remedied
+from offsetwatch.config import Config, load
+from offsetwatch.remedy.journal import NAME
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.records import (
     IncidentOver,
     IncidentSeen,
     ModeSet,
@@ -21,6 +20,7 @@ from exporter.remedy.model.records import (
     Refused,
     Told,
 )
+
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
 

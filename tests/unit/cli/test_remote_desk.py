@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
-from exporter.cli import cli, deciding
-from exporter.cli.remote.listener import BODY_BYTES_MAX, Listener
-from exporter.cli.remote.remote_desk import RemoteDesk
-from exporter.config import Control
-from exporter.errors import (
+from offsetwatch.cli import cli, deciding
+from offsetwatch.cli.remote.listener import BODY_BYTES_MAX, Listener
+from offsetwatch.cli.remote.remote_desk import RemoteDesk
+from offsetwatch.config import Control
+from offsetwatch.errors import (
     ConfigError,
     CutOff,
     Denied,
@@ -30,8 +29,8 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
-from exporter.remedy.model import desk
-from exporter.remedy.model.desk import (
+from offsetwatch.remedy.model import desk
+from offsetwatch.remedy.model.desk import (
     AlreadyDecided,
     Done,
     Expired,
@@ -46,11 +45,12 @@ from exporter.remedy.model.desk import (
     Stale,
     Wish,
 )
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import Pair
-from exporter.remedy.office import Office
-from exporter.serve.control.server import ControlServer
-from exporter.state.snapshot import EMPTY
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.office import Office
+from offsetwatch.serve.control.server import ControlServer
+from offsetwatch.state.snapshot import EMPTY
+
 from lab.ports import free_port
 from tests.changed import replace
 from tests.unit.remedy.offices import Bureau, asked

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import Finding, Severity
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.serve.status import problems
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.model.connectors import Task
-from exporter.model.findings import Finding, Severity
-from exporter.model.findings import FindingName as Name
-from exporter.serve.status import problems
-from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.state.worlds import World, files, mirrors, orders, source
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
+from offsetwatch import documents
+from offsetwatch.cli import listing, verbs
+from offsetwatch.cli.answers import Reading
+from offsetwatch.cli.offsets import OK, UNREAD
+from offsetwatch.cli.output import OutputFormat
+from offsetwatch.errors import ConfigError
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.serve.status import status
 
-from exporter import documents
-from exporter.cli import listing, verbs
-from exporter.cli.answers import Reading
-from exporter.cli.offsets import OK, UNREAD
-from exporter.cli.output import OutputFormat
-from exporter.errors import ConfigError
-from exporter.model.connectors import Task
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.serve.status import status
 from tests.changed import replace
 from tests.unit.serve.worlds import full
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import cli, switching
+from offsetwatch.cli.access import Access, person
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.records import ModeSet, PauseSet
 
-from exporter.cli import cli, switching
-from exporter.cli.access import Access, person
-from exporter.errors import ConfigError
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.records import ModeSet, PauseSet
 from tests.fakes.clock import VirtualClock
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau

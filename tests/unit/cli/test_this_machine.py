@@ -8,13 +8,12 @@ import json
 import sys
 from pathlib import Path
 
+import offsetwatch.cli
 import pytest
 import yaml
-
-import exporter.cli
-from exporter.cli import carrying, output
-from exporter.errors import ConfigError, HistoryError
-from exporter.history.spark.downloads import cache_directory
+from offsetwatch.cli import carrying, output
+from offsetwatch.errors import ConfigError, HistoryError
+from offsetwatch.history.spark.downloads import cache_directory
 
 NAMES = ["jörg", "注文", "\N{GRINNING FACE}"]
 
@@ -23,7 +22,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     """The exit code of a command."""
     monkeypatch.setattr(sys, "argv", ["offsetwatch", *arguments])
     with pytest.raises(SystemExit) as found:
-        exporter.cli.main()
+        offsetwatch.cli.main()
     return found.value.code
 
 
@@ -70,7 +69,7 @@ def test_a_command_escapes_what_its_locale_does_not_have(monkeypatch: pytest.Mon
         sys.stdout.write("注文")
         return 0
 
-    monkeypatch.setattr(exporter.cli, "cli", name)
+    monkeypatch.setattr(offsetwatch.cli, "cli", name)
     assert ended(monkeypatch) == 0
     sys.stdout.flush()
     assert found.getvalue() == b"\\u6ce8\\u6587"
@@ -96,7 +95,7 @@ def test_what_is_wrong_with_this_machine_is_no_bug(
     def fail(**_: object) -> None:
         raise error
 
-    monkeypatch.setattr(exporter.cli, "cli", fail)
+    monkeypatch.setattr(offsetwatch.cli, "cli", fail)
     assert ended(monkeypatch) == code
     assert said in capsys.readouterr().err
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 from msgspec import structs
+from offsetwatch.cli import told
+from offsetwatch.cli.options import config_option
+from offsetwatch.serve.findings import finding_row, judgement_row
 
-from exporter.cli import told
-from exporter.cli.options import config_option
-from exporter.serve.findings import finding_row, judgement_row
 from tests.unit.serve.test_findings import FOUND, JUDGED
 
 

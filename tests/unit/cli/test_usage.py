@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-
-from exporter.cli import main
+from offsetwatch.cli import main
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
@@ -63,9 +62,8 @@ def test_a_right_use_ends_with_0(
 
 
 def test_a_reader_that_has_enough_is_no_bug() -> None:
-    code = (
-        "import sys; sys.argv = ['offsetwatch', 'metrics']; from exporter.cli import main; main()"
-    )
+    command = "sys.argv = ['offsetwatch', 'metrics']; main()"
+    code = f"import sys; from offsetwatch.cli import main; {command}"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as ran:

@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from exporter.cli.pipeline import read_cut
-from exporter.errors import ConfigError
-from exporter.model.topology import KafkaTopic
-from exporter.serve.catalog import CATALOG
+from offsetwatch.cli.pipeline import read_cut
+from offsetwatch.errors import ConfigError
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.serve.catalog import CATALOG
 
 GOOD = """\
 kafka:
@@ -33,7 +32,7 @@ lisen: "127.0.0.1:1"
 def offsetwatch(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A process of its own: exit codes are part of the contract."""
     return subprocess.run(
-        [sys.executable, "-m", "exporter", *arguments],
+        [sys.executable, "-m", "offsetwatch", *arguments],
         capture_output=True,
         text=True,
         timeout=300,

@@ -11,11 +11,11 @@ from contextlib import redirect_stdout
 
 import pytest
 from click.testing import CliRunner
+from offsetwatch.cli import cli, output
+from offsetwatch.cli.output import OutputFormat
+from offsetwatch.cli.watching import watch
+from offsetwatch.errors import ConfigError, Denied, Unreachable
 
-from exporter.cli import cli, output
-from exporter.cli.output import OutputFormat
-from exporter.cli.watching import watch
-from exporter.errors import ConfigError, Denied, Unreachable
 from tests.changed import replace
 from tests.unit.cli.test_answers import clusters, config, daemon, seen
 from tests.unit.serve.test_findings import JUDGED
@@ -163,7 +163,7 @@ def _ctrl_c():
 def test_a_process_ends_with_0_at_ctrl_c(tmp_path, daemon):
     words = ("status", "--watch", "--interval", "500ms", "-c", str(config(tmp_path, daemon[0])))
     with subprocess.Popen(
-        [sys.executable, "-m", "exporter", *words],
+        [sys.executable, "-m", "offsetwatch", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,7 +1,6 @@
 import httpx
 import pytest
-
-from exporter.clients.connect_probe import worker_time
+from offsetwatch.clients.connect_probe import worker_time
 
 
 def answering(**headers: str) -> httpx.MockTransport:

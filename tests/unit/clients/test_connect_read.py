@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
-
-from exporter.clients import connect_read
-from exporter.clients.connect_read import REBALANCE, ConnectReader
-from exporter.errors import (
+from offsetwatch.clients import connect_read
+from offsetwatch.clients.connect_read import REBALANCE, ConnectReader
+from offsetwatch.errors import (
     ClientError,
     Conflict,
     CutOff,
@@ -22,6 +21,7 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
+
 from tests.fakes.worker import ok, serving
 
 

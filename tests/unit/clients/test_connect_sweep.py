@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-
-from exporter.clients import connect_sweep
-from exporter.clients.connect_read import BODY_BYTES_MAX, REBALANCE, offsets_path
-from exporter.clients.connect_sweep import (
+from offsetwatch.clients import connect_sweep
+from offsetwatch.clients.connect_read import BODY_BYTES_MAX, REBALANCE, offsets_path
+from offsetwatch.clients.connect_sweep import (
     ANNOUNCED,
     FAILURES_IN_A_ROW,
     IN_FLIGHT,
@@ -24,10 +23,10 @@ from exporter.clients.connect_sweep import (
     ConnectSweep,
     Listener,
 )
-from exporter.clients.http_body import VALUES_MAX
-from exporter.clients.kept import LARGE_BYTES, KeptConnection
-from exporter.config import Auth, Tls
-from exporter.errors import (
+from offsetwatch.clients.http_body import VALUES_MAX
+from offsetwatch.clients.kept import LARGE_BYTES, KeptConnection
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
     ClientError,
     Conflict,
     CutOff,
@@ -40,6 +39,7 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
+
 from lab.certificates import Authority
 from lab.ports import free_port
 from tests.fakes.swept import MISSING, SweptWorker, offsets, swept

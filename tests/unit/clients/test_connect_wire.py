@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.clients.connect_read import BODY_BYTES_MAX, ConnectReader
-from exporter.config import Auth, Tls
-from exporter.errors import (
+from offsetwatch.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
     ClientError,
     Conflict,
     CutOff,
@@ -25,6 +24,7 @@ from exporter.errors import (
     TooLarge,
     Unreachable,
 )
+
 from lab.certificates import Authority, Certificate
 from lab.ports import free_port
 from tests.fakes.worker import Worker, ok, serving

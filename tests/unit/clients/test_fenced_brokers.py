@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.model.topology import TopicPartition
 from tests.fakes.broker import MockBroker
 
 QUESTIONS = ("addresses", "topics", "cluster")
@@ -18,8 +18,8 @@ QUESTIONS = ("addresses", "topics", "cluster")
 ASK = """
 import sys
 
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.errors import Unsettled
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.errors import Unsettled
 from tests.fakes.fenced_broker import fenced_broker
 
 with fenced_broker() as broker:

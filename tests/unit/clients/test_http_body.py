@@ -10,14 +10,13 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-
-from exporter.clients.connect_probe import worker_time
-from exporter.clients.connect_read import BODY_BYTES_MAX, ConnectReader
-from exporter.clients.http_body import VALUES_MAX, BoundedBody, is_too_wide
-from exporter.clients.http_date import retry_after_s, server_time
-from exporter.clients.kube_access import Access, exchange
-from exporter.clients.write.connect import ConnectWriter
-from exporter.errors import ClientError, Malformed, Throttled, TooLarge
+from offsetwatch.clients.connect_probe import worker_time
+from offsetwatch.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.clients.http_body import VALUES_MAX, BoundedBody, is_too_wide
+from offsetwatch.clients.http_date import retry_after_s, server_time
+from offsetwatch.clients.kube_access import Access, exchange
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.errors import ClientError, Malformed, Throttled, TooLarge
 
 MIB = 1024 * 1024
 EMPTY = b"{}"

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from offsetwatch.cli.remote.listener import Asking
+from offsetwatch.cli.remote.listener import Listener as ControlListener
+from offsetwatch.cli.remote.read_listener import ReadListener, document
+from offsetwatch.clients.connect_probe import worker_time
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect_sweep import ConnectSweep, Listener
+from offsetwatch.clients.kube_access import Access, exchange
+from offsetwatch.clients.webhook import Webhook
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.errors import ClientError, OffsetwatchError
+from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.model.driver import Answer
 
-from exporter.cli.remote.listener import Asking
-from exporter.cli.remote.listener import Listener as ControlListener
-from exporter.cli.remote.read_listener import ReadListener, document
-from exporter.clients.connect_probe import worker_time
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_sweep import ConnectSweep, Listener
-from exporter.clients.kube_access import Access, exchange
-from exporter.clients.webhook import Webhook
-from exporter.clients.write.connect import ConnectWriter
-from exporter.errors import ClientError, OffsetwatchError
-from exporter.remedy.drivers.rest_answers import of_offsets, of_request
-from exporter.remedy.model.driver import Answer
 from tests.fakes.worker import ok, serving
 
 SECRET = "hunter2"

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
-
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.write.connect import TIMEOUT_S, ConnectWriter, Reply
-from exporter.errors import Conflict, CutOff, TimedOut, Unreachable
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.write.connect import TIMEOUT_S, ConnectWriter, Reply
+from offsetwatch.errors import Conflict, CutOff, TimedOut, Unreachable
 
 URLS = ("http://one:8083", "http://two:8083")
 REBALANCE = (

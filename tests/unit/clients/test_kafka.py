@@ -15,17 +15,16 @@ from types import SimpleNamespace
 import confluent_kafka as ck
 import pytest
 from confluent_kafka import admin as ck_admin
-
-from exporter.clients import log_readers
-from exporter.clients.kafka import (
+from offsetwatch.clients import log_readers
+from offsetwatch.clients.kafka import (
     BEGINNING,
     KafkaAdmin,
     TailReader,
     end_of_partition,
     refused_settings,
 )
-from exporter.clients.kafka_errors import translate
-from exporter.errors import (
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.errors import (
     ClientError,
     Denied,
     NotFound,
@@ -36,8 +35,9 @@ from exporter.errors import (
     Unreachable,
     Unsettled,
 )
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+
 from lab.certificates import Authority
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import serving
@@ -317,7 +317,7 @@ def test_a_hook_is_asked_for_a_token_without_anyone_polling():
 
 
 def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, monkeypatch):
-    monkeypatch.setattr("exporter.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("offsetwatch.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
     mine = Authority(tmp_path / "theirs").issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(mine.cert, mine.key)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-
-from exporter.clients.kafka import KafkaAdmin
-from exporter.clients.kafka_connection import explain_failure
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.errors import ClientError, Denied, TimedOut, Unreachable
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka_connection import explain_failure
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.errors import ClientError, Denied, TimedOut, Unreachable
 
 # The texts of librdkafka 2.15 with OpenSSL 3, against Kafka 4.3.1 and other listeners.
 TEXTS = [
@@ -241,7 +240,7 @@ def test_each_question_says_why_there_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, protocol: str, expected: str, question: str
 ) -> None:
     for module in ("kafka", "kafka_facts"):
-        monkeypatch.setattr(f"exporter.clients.{module}.REQUEST_TIMEOUT_S", 1.0)
+        monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 1.0)
     with listener(answer) as address:
         properties = {"bootstrap.servers": address, "security.protocol": protocol}
         admin: KafkaAdmin = KafkaFacts("east", properties)

@@ -6,10 +6,10 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
+from offsetwatch.clients.kafka_facts import KafkaFacts, parse_api_versions, release, release_of
+from offsetwatch.errors import Malformed, NotFound, ServerError, Unreachable
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.kafka_facts import KafkaFacts, parse_api_versions, release, release_of
-from exporter.errors import Malformed, NotFound, ServerError, Unreachable
-from exporter.model.topology import TopicPartition
 from lab.ports import free_port
 from tests.fakes.broker import PARTITIONS, MockBroker
 
@@ -75,7 +75,7 @@ def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.Monkey
         asked.append(tuple(address))
         raise OSError("no")
 
-    monkeypatch.setattr("exporter.clients.kafka_facts.socket.create_connection", refuse)
+    monkeypatch.setattr("offsetwatch.clients.kafka_facts.socket.create_connection", refuse)
     with pytest.raises(Unreachable):
         release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
     assert asked == [("::1", 9092), ("b", 1)]

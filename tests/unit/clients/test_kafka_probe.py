@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from offsetwatch.clients.kafka_probe import PARTITION_BYTES, ProbeReader
+from offsetwatch.errors import ClientError, TopicChanged
+from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.kafka_probe import PARTITION_BYTES, ProbeReader
-from exporter.errors import ClientError, TopicChanged
-from exporter.model.readings import FirstRecord, NothingUpTo
-from exporter.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 
 AT = 1_800_000_000.25

@@ -10,11 +10,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-
-from exporter.clients.kube_access import Access, access_of
-from exporter.clients.kube_read import KubeReader
-from exporter.clients.write.kubernetes import KubeWriter
-from exporter.errors import (
+from offsetwatch.clients.kube_access import Access, access_of
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.write.kubernetes import KubeWriter
+from offsetwatch.errors import (
     ClientError,
     ConfigError,
     Conflict,

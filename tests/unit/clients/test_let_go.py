@@ -12,12 +12,12 @@ from typing import Final
 
 import httpx
 import pytest
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect_sweep import ConnectSweep
+from offsetwatch.ingest.poll import poll_connectors, poll_rest_offsets
+from offsetwatch.ingest.rest import ConnectorsPoll
+from offsetwatch.model.observations import InputFailed
 
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_sweep import ConnectSweep
-from exporter.ingest.poll import poll_connectors, poll_rest_offsets
-from exporter.ingest.rest import ConnectorsPoll
-from exporter.model.observations import InputFailed
 from tests.fakes.clock import VirtualClock
 from tests.fakes.swept import swept
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-
-from exporter.clients import log_readers
-from exporter.clients.log_readers import EARLIEST, LATEST, LogReaders
-from exporter.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
-from exporter.model.topology import TopicPartition
+from offsetwatch.clients import log_readers
+from offsetwatch.clients.log_readers import EARLIEST, LATEST, LogReaders
+from offsetwatch.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
+from offsetwatch.model.topology import TopicPartition
 
 HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
 TIMED_OUT = ck.KafkaError(ck.KafkaError._TIMED_OUT)

@@ -7,12 +7,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from offsetwatch.clients.standalone_worker import entries_of
+from offsetwatch.clients.whole_topic import read_whole
+from offsetwatch.clients.write.offsets import Keyed, locked, replace_file, write_records
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import Conflict, Denied, SettingsRefused
 
-from exporter.clients.standalone_worker import entries_of
-from exporter.clients.whole_topic import read_whole
-from exporter.clients.write.offsets import Keyed, locked, replace_file, write_records
-from exporter.decode.standalone import write_offsets_file
-from exporter.errors import Conflict, Denied, SettingsRefused
 from lab.ports import free_port
 from tests.fakes.broker import MockBroker
 
@@ -48,7 +48,7 @@ def test_more_records_than_a_producer_holds_at_once_are_written_all_the_same():
 
 
 def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(monkeypatch):
-    monkeypatch.setattr("exporter.clients.write.offsets.DELIVERY_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("offsetwatch.clients.write.offsets.DELIVERY_TIMEOUT_S", 0.5)
     settings = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     done = write_records("east", settings, "offsets", [Keyed(0, b"k", b"v")])
     assert done.acknowledged == 0

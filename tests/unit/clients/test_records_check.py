@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.clients.records_check import DEATHS, Checked, Ended, Read, Stretch, judged
+from offsetwatch.clients.records_check import DEATHS, Checked, Ended, Read, Stretch, judged
 
 BATCHES = 8
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, Message
+from offsetwatch.clients import records_check, records_read
+from offsetwatch.clients.records_check import Checked, check
+from offsetwatch.clients.records_read import IncompleteRead, RawRecord, RecordReader, Window
+from offsetwatch.config.types import function_of
+from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients import records_check, records_read
-from exporter.clients.records_check import Checked, check
-from exporter.clients.records_read import IncompleteRead, RawRecord, RecordReader, Window
-from exporter.config.types import function_of
-from exporter.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
-from exporter.model.topology import TopicPartition
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.tokens import unsigned

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.write.records import REQUEST_BYTES_MAX, Outgoing, RecordWriter
+from offsetwatch.errors import Ambiguous, Malformed, NotFound, TooLarge
+from offsetwatch.model.records import RawRecord
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.records_read import RecordReader
-from exporter.clients.write.records import REQUEST_BYTES_MAX, Outgoing, RecordWriter
-from exporter.errors import Ambiguous, Malformed, NotFound, TooLarge
-from exporter.model.records import RawRecord
-from exporter.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 
 SOON_S, PATIENT_S = 1.0, 60.0

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from offsetwatch.clients.standalone_worker import entries_of, running
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import Malformed, NotFound
 
-from exporter.clients.standalone_worker import entries_of, running
-from exporter.decode.standalone import write_offsets_file
-from exporter.errors import Malformed, NotFound
 from lab.ports import free_port
 
 ENTRIES = ((b"k", b"v"),)

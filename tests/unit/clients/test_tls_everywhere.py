@@ -7,17 +7,17 @@ import ssl
 from pathlib import Path
 
 import pytest
+from offsetwatch.cli.remote import listener
+from offsetwatch.clients import kafka_facts
+from offsetwatch.clients.auth import TlsContext
+from offsetwatch.clients.kube_access import Access
+from offsetwatch.config import Tls
 
-from exporter.cli.remote import listener
-from exporter.clients import kafka_facts
-from exporter.clients.auth import TlsContext
-from exporter.clients.kube_access import Access
-from exporter.config import Tls
 from lab.certificates import Authority
 
 ROOT = Path(__file__).parents[3]
 # It compares the certificate byte by byte instead, before it sends anything.
-PINNED = "exporter/cli/remote/own_daemon.py"
+PINNED = "exporter/offsetwatch/cli/remote/own_daemon.py"
 
 
 @pytest.fixture(scope="module")

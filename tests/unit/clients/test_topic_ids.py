@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import confluent_kafka as ck
 import pytest
-
-from exporter.clients.topic_ids import topic_id_of
+from offsetwatch.clients.topic_ids import topic_id_of
 
 TEXT = "AAAAAAAAAAUAAAAAAAAABw"
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from exporter.clients.auth import CannotIdentify
-from exporter.clients.webhook import Webhook
-from exporter.config import Auth, Tls
-from exporter.errors import (
+from offsetwatch.clients.auth import CannotIdentify
+from offsetwatch.clients.webhook import Webhook
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
     ClientError,
     Conflict,
     CutOff,
@@ -24,6 +23,7 @@ from exporter.errors import (
     TimedOut,
     Unreachable,
 )
+
 from lab.certificates import Authority
 from lab.ports import free_port
 from tests.fakes.endpoint import Endpoint, endpoint

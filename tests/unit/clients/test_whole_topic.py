@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as ck_admin
-
-from exporter.clients import kafka_facts
-from exporter.clients.kafka import RESULT_S_MAX
-from exporter.clients.whole_topic import (
+from offsetwatch.clients import kafka_facts
+from offsetwatch.clients.kafka import RESULT_S_MAX
+from offsetwatch.clients.whole_topic import (
     EMPTY_READS_MAX,
     HEADER,
     StorageAdmin,
     ends_of,
     read_whole,
 )
-from exporter.errors import Denied, NotFound, ServerError, TimedOut, Unsettled
+from offsetwatch.errors import Denied, NotFound, ServerError, TimedOut, Unsettled
+
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 

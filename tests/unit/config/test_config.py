@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from exporter.config import load, parse
-from exporter.errors import ConfigError
+from offsetwatch.config import load, parse
+from offsetwatch.errors import ConfigError
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 SECRET = "hunter2"

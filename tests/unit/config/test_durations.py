@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.config import parse
-from exporter.config.durations import format_duration, parse_duration
-from exporter.errors import ConfigError
+from offsetwatch.config import parse
+from offsetwatch.config.durations import format_duration, parse_duration
+from offsetwatch.errors import ConfigError
 
 
 def document(**changes: object) -> dict[str, object]:

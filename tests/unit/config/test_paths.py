@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.config import load, parse
-from exporter.config.paths import PATH_PROPERTIES
+from offsetwatch.config import load, parse
+from offsetwatch.config.paths import PATH_PROPERTIES
 
 PATHS = """\
 kafka:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.config.properties import BYTES_MAX, load, read
+from offsetwatch.config.properties import BYTES_MAX, load, read
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-from exporter.config import Config, Patterns, parse
-from exporter.errors import ConfigError
+from offsetwatch.config import Config, Patterns, parse
+from offsetwatch.errors import ConfigError
 
 HERE = Path(__file__).parent
 TOKEN_FILE = "secret-token-of-the-one-who-is-on-call"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-from exporter.config import load, web
-from exporter.errors import ConfigError
+from offsetwatch.config import load, web
+from offsetwatch.errors import ConfigError
 
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 TLS = {"cert_file": "cert.pem", "key_file": "key.pem"}

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-
-from exporter.config import parse
-from exporter.config.document import parsed
-from exporter.errors import ConfigError
+from offsetwatch.config import parse
+from offsetwatch.config.document import parsed
+from offsetwatch.errors import ConfigError
 
 from .test_shape import folder, places, whole
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.config import parse
-from exporter.daemon.discovery import COMPARE_S, RETRY_MAX_S, RETRY_S, Discovery
-from exporter.errors import Unreachable
-from exporter.model.connectors import ConnectorKind
-from exporter.model.observations import (
+from offsetwatch.config import parse
+from offsetwatch.daemon.discovery import COMPARE_S, RETRY_MAX_S, RETRY_S, Discovery
+from offsetwatch.errors import Unreachable
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.observations import (
     TAIL,
     InputFailed,
     InputId,
@@ -18,8 +17,8 @@ from exporter.model.observations import (
     OffsetsTopicFound,
     OffsetsTopicLost,
 )
-from exporter.model.topology import KafkaTopic, ListingTopics, MirrorFlow
-from exporter.state.snapshot import (
+from offsetwatch.model.topology import KafkaTopic, ListingTopics, MirrorFlow
+from offsetwatch.state.snapshot import (
     EMPTY,
     ConnectorView,
     InputView,
@@ -27,6 +26,7 @@ from exporter.state.snapshot import (
     RestConnector,
     Snapshot,
 )
+
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader

@@ -13,14 +13,13 @@ import confluent_kafka as ck
 import httpx
 import pytest
 import structlog
-
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.daemon.supervisor import RETRY_MAX_S, Supervisor
-from exporter.ingest.ends import EndsPoll
-from exporter.ingest.poll import Batch, poll_connectors
-from exporter.ingest.rest import ConnectorsPoll
-from exporter.model.observations import (
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.daemon.supervisor import RETRY_MAX_S, Supervisor
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest.poll import Batch, poll_connectors
+from offsetwatch.ingest.rest import ConnectorsPoll
+from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
     InputFailed,
@@ -28,8 +27,9 @@ from exporter.model.observations import (
     InputRetired,
     InputSucceeded,
 )
-from exporter.state.inputs import Inputs
-from exporter.state.snapshot import EMPTY
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.fakes.clock import VirtualClock
 from tests.unit.daemon.test_supervisor import SURPRISES
 

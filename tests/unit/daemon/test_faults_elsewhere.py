@@ -17,26 +17,25 @@ import httpx
 import pytest
 import structlog
 import yaml
-
-from exporter import config as configs
-from exporter.clients import auth, journal_topic, kube_access
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.journal_topic import Election
-from exporter.clients.kafka import TailReader
-from exporter.clients.kafka_errors import translate
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.clients.kube_read import KubeReader
-from exporter.config import Auth
-from exporter.daemon import run as daemons
-from exporter.daemon import state_dir
-from exporter.daemon.state_dir import StateDir
-from exporter.daemon.supervisor import Supervisor
-from exporter.decode.configs import decode_config
-from exporter.decode.status import decode_status
-from exporter.errors import ClientError, ConfigError, Malformed
-from exporter.ingest.poll import poll_connectors
-from exporter.ingest.rest import ConnectorsPoll
-from exporter.ingest.roles import (
+from offsetwatch import config as configs
+from offsetwatch.clients import auth, journal_topic, kube_access
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.journal_topic import Election
+from offsetwatch.clients.kafka import TailReader
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.config import Auth
+from offsetwatch.daemon import run as daemons
+from offsetwatch.daemon import state_dir
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.daemon.supervisor import Supervisor
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.status import decode_status
+from offsetwatch.errors import ClientError, ConfigError, Malformed
+from offsetwatch.ingest.poll import poll_connectors
+from offsetwatch.ingest.rest import ConnectorsPoll
+from offsetwatch.ingest.roles import (
     ListingRole,
     Role,
     SourceRole,
@@ -44,9 +43,9 @@ from exporter.ingest.roles import (
     _checkpoints,
     _heartbeats,
 )
-from exporter.ingest.tail import Tail
-from exporter.ingest.transactions import OpenTransactions
-from exporter.model.observations import (
+from offsetwatch.ingest.tail import Tail
+from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.model.observations import (
     CONNECT_REST,
     TAIL,
     InputFailed,
@@ -55,9 +54,10 @@ from exporter.model.observations import (
     SourceRecord,
     TailRead,
 )
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.remedy.drivers.strimzi_owners import Cluster, clusters, owner_of, owners
-from exporter.remedy.drivers.strimzi_seen import CONNECTS
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.remedy.drivers.strimzi_owners import Cluster, clusters, owner_of, owners
+from offsetwatch.remedy.drivers.strimzi_seen import CONNECTS
+
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import (

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.config import Config, parse
+from offsetwatch.daemon.notices import Notices, external_url
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.daemon.supervisor import Failures
+from offsetwatch.model.observations import NotificationsFailed
+from offsetwatch.notify import notifier
 
-from exporter.config import Config, parse
-from exporter.daemon.notices import Notices, external_url
-from exporter.daemon.state_dir import StateDir
-from exporter.daemon.supervisor import Failures
-from exporter.model.observations import NotificationsFailed
-from exporter.notify import notifier
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.clock import VirtualClock

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from exporter.daemon.pipeline import BaselinesFile, PipelineFile
-from exporter.history.baselines import published
-from exporter.history.tables.status import Status, path_of
-from exporter.ingest.poll import Batch
-from exporter.model.baselines import Baselines
-from exporter.model.observations import BaselinesSeen, PipelineSeen
-from exporter.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.daemon.pipeline import BaselinesFile, PipelineFile
+from offsetwatch.history.baselines import published
+from offsetwatch.history.tables.status import Status, path_of
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.baselines import Baselines
+from offsetwatch.model.observations import BaselinesSeen, PipelineSeen
+from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
 
 UNREADABLE = PipelineSeen(None, unreadable=True)
 GONE = PipelineSeen(None)

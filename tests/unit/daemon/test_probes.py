@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from offsetwatch.config import Config
+from offsetwatch.daemon.probes import Probes
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 
-from exporter.config import Config
-from exporter.daemon.probes import Probes
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
 from tests.unit.ingest.test_probe import FLOW, lagging

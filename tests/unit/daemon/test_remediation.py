@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from offsetwatch.config import Config
+from offsetwatch.daemon import remediation
+from offsetwatch.daemon.remediation import Remediation
 
-from exporter.config import Config
-from exporter.daemon import remediation
-from exporter.daemon.remediation import Remediation
 from tests.fakes.clock import VirtualClock
 
 WAIT_S = 120.0

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from offsetwatch.daemon.rhythm import Rhythm, _Every
 
-from exporter.daemon.rhythm import Rhythm, _Every
 from tests.fakes.clock import VirtualClock
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)

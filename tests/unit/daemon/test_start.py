@@ -15,7 +15,7 @@ from lab.ports import free_port
 ASKED_AT_ONCE = """
 import json, sys, types, urllib.request
 from importlib import import_module
-from exporter.cli import cli
+from offsetwatch.cli import cli
 
 def loaded():
     return sorted(name for name, module in sys.modules.items() if module is not None)
@@ -23,26 +23,26 @@ def loaded():
 def instead(config):
     with urllib.request.urlopen(f"http://{config.listen}/metrics") as answer:
         told = answer.read().decode()
-    del sys.modules["exporter.daemon.edge"]
+    del sys.modules["offsetwatch.daemon.edge"]
     before = loaded()
-    for name in ("exporter.daemon.edge", "exporter.daemon.acting"):
+    for name in ("offsetwatch.daemon.edge", "offsetwatch.daemon.acting"):
         import_module(name)
     print(json.dumps({"told": told, "before": before, "in_all": loaded()}))
     sys.exit(0)
 
-sys.modules["exporter.daemon.edge"] = edge = types.ModuleType("edge")
+sys.modules["offsetwatch.daemon.edge"] = edge = types.ModuleType("edge")
 edge.Edge = instead
 cli(["run", "--config", sys.argv[1]])
 """
 LATER = (
     "apscheduler",
     "confluent_kafka",
-    "exporter.clients",
-    "exporter.ingest",
-    "exporter.judge.judge",
-    "exporter.notify",
-    "exporter.remedy",
-    "exporter.state.book",
+    "offsetwatch.clients",
+    "offsetwatch.ingest",
+    "offsetwatch.judge.judge",
+    "offsetwatch.notify",
+    "offsetwatch.remedy",
+    "offsetwatch.state.book",
     "httpx",
 )
 

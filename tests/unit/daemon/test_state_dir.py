@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from exporter.daemon.state_dir import StateDir, look
-from exporter.errors import ConfigError
+from offsetwatch.daemon.state_dir import StateDir, look
+from offsetwatch.errors import ConfigError
 
 
 def recalled(state: StateDir, name: str = "judge") -> list[bytes]:

@@ -13,19 +13,19 @@ import msgspec
 import pytest
 import structlog
 import yaml
-
-from exporter.clock import SystemClock
-from exporter.config import Config, parse
-from exporter.daemon import edge as edge_module
-from exporter.daemon.edge import Edge
-from exporter.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED, Supervisor
-from exporter.model.observations import (
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Config, parse
+from offsetwatch.daemon import edge as edge_module
+from offsetwatch.daemon.edge import Edge
+from offsetwatch.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED, Supervisor
+from offsetwatch.model.observations import (
     CONNECT_REST,
     InputFailed,
     InputId,
     InputRetired,
     InputSucceeded,
 )
+
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.clock import VirtualClock

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from exporter.daemon.tails import Tails
-from exporter.ingest.roles import ListingRole, SourceRole, SyncRole
-from exporter.model.observations import InputId, InputRetired
-from exporter.model.topology import (
+from offsetwatch.daemon.tails import Tails
+from offsetwatch.ingest.roles import ListingRole, SourceRole, SyncRole
+from offsetwatch.model.observations import InputId, InputRetired
+from offsetwatch.model.topology import (
     KafkaTopic,
     ListingTopics,
     MirrorFlow,

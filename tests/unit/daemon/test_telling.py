@@ -10,10 +10,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from offsetwatch import config
+from offsetwatch.clients import kafka, kafka_facts
+from offsetwatch.daemon.run import Daemon
 
-from exporter import config
-from exporter.clients import kafka, kafka_facts
-from exporter.daemon.run import Daemon
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 from tests.fakes.endpoint import Endpoint, endpoint

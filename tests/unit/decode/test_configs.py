@@ -3,9 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.decode.configs import decode_config
-from exporter.model.connectors import (
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
     LoggerLevel,
@@ -16,8 +15,8 @@ from exporter.model.connectors import (
     TasksCommitted,
     TasksFenced,
 )
-from exporter.model.offsets import Undecodable
-from exporter.model.topology import TopicPartition
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicPartition
 
 SECRET = "hunter2"
 MIRROR = {

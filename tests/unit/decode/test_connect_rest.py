@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.decode.connect_rest import (
+from offsetwatch.decode.connect_rest import (
     Names,
     OddMembers,
     Plugins,
@@ -21,9 +20,9 @@ from exporter.decode.connect_rest import (
     decode_task_numbers,
     decode_traces,
 )
-from exporter.decode.failure import TRACE_CHARS_MAX
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.connectors import (
+from offsetwatch.decode.failure import TRACE_CHARS_MAX
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.model.connectors import (
     UNKNOWN_STATE,
     Connector,
     ConnectorKind,
@@ -31,8 +30,9 @@ from exporter.model.connectors import (
     SinkSettings,
     Task,
 )
-from exporter.model.offsets import Undecodable
-from exporter.model.topology import TopicPartition, TopicRouter
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicPartition, TopicRouter
+
 from tests.changed import replace
 
 from .golden import rest_body

@@ -6,17 +6,16 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 
 import pytest
-
-from exporter.clients.http_body import VALUES_MAX, is_too_wide
-from exporter.decode.connect_rest import (
+from offsetwatch.clients.http_body import VALUES_MAX, is_too_wide
+from offsetwatch.decode.connect_rest import (
     CONNECTORS_MAX,
     ENTRY_VALUES_MAX,
     decode_connectors,
     decode_names,
     decode_offsets,
 )
-from exporter.model.connectors import UNKNOWN_STATE
-from exporter.model.offsets import Undecodable
+from offsetwatch.model.connectors import UNKNOWN_STATE
+from offsetwatch.model.offsets import Undecodable
 
 MIB = 1024 * 1024
 # A daemon without connectors takes 84 MiB, a body and its copy 64 MiB at most; all of it is to

@@ -1,7 +1,6 @@
 import pytest
-
-from exporter.decode.connect_root import ConnectRoot, decode_root
-from exporter.model.offsets import Undecodable
+from offsetwatch.decode.connect_root import ConnectRoot, decode_root
+from offsetwatch.model.offsets import Undecodable
 
 
 def test_a_worker_says_its_version_and_its_kafka_cluster():

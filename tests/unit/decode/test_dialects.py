@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.decode.dialects import (
+from offsetwatch.decode.dialects import (
     DIALECTS,
     compare,
     dialect_in,
@@ -17,8 +16,8 @@ from exporter.decode.dialects import (
     position,
     shown,
 )
-from exporter.decode.source_offsets import decode_value
-from exporter.model.offsets import MirrorPartition, Order, SourceOffset
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.model.offsets import MirrorPartition, Order, SourceOffset
 
 
 def offset(**fields) -> SourceOffset:

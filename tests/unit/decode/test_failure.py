@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.failure import (
+from offsetwatch.decode.failure import (
     FAILURE_CHARS_MAX,
     TRACE_CHARS_MAX,
     exception_class,
     failure_of,
     is_start_failure,
 )
+
 from tests.corpus.cases import CORPUS, Case
 
 WRAPPED = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception

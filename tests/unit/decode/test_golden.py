@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.offsets import Checkpoint, Heartbeat, OffsetSync, SourceKey, SourceOffset
+from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, SourceKey, SourceOffset
 
 from .golden import records
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.javamap import (
+from offsetwatch.decode.javamap import (
     connect_key,
     hash_map_order,
     json_scalar,

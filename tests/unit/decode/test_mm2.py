@@ -5,15 +5,14 @@ import json
 import struct
 
 import pytest
-
-from exporter.decode.mm2 import (
+from offsetwatch.decode.mm2 import (
     decode_checkpoint,
     decode_heartbeat,
     decode_sync,
     decode_sync_key,
     decode_sync_value,
 )
-from exporter.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
+from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 KEY = bytes.fromhex("00066f726465727300000003")
 VALUE = bytes.fromhex("00000000000004d200000000000004b0")

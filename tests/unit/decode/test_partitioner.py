@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.partitioner import murmur2, partition_of
+from offsetwatch.decode.partitioner import murmur2, partition_of
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ import json
 from typing import get_args
 
 import pytest
-
-from exporter.decode import roles
-from exporter.decode.roles import Noun, decode_record, observation
-from exporter.model.offsets import Undecodable
-from exporter.model.roles import TopicRole
+from offsetwatch.decode import roles
+from offsetwatch.decode.roles import Noun, decode_record, observation
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.roles import TopicRole
 
 from .golden import records
 

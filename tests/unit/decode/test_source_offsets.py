@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.javamap import connect_key
-from exporter.decode.source_offsets import (
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_key,
     decode_value,
     namesake_label,
     partition_label,
 )
-from exporter.model.offsets import (
+from offsetwatch.model.offsets import (
     KeyForm,
     LegacyOffset,
     MirrorPartition,
@@ -18,6 +17,7 @@ from exporter.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+
 from tests.changed import replace
 
 KEY = b'["mirror-src",{"cluster":"a","partition":3,"topic":"orders"}]'

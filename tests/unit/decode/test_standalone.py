@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.javamap import connect_key
-from exporter.decode.source_offsets import decode_key
-from exporter.decode.standalone import read_offsets_file, write_offsets_file
-from exporter.model.offsets import Undecodable
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.source_offsets import decode_key
+from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
+from offsetwatch.model.offsets import Undecodable
 
 HEAD = (
     "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f6164466163746f"

@@ -3,10 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.decode.status import decode_status
-from exporter.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
-from exporter.model.offsets import Undecodable
+from offsetwatch.decode.status import decode_status
+from offsetwatch.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
+from offsetwatch.model.offsets import Undecodable
 
 from .golden import records
 

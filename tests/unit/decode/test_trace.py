@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.trace import Frame, Header, More, lines_of, origin
+from offsetwatch.decode.trace import Frame, Header, More, lines_of, origin
 
 
 def line(text):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from exporter.ingest.roles import Role, SourceRole
-from exporter.ingest.tail import Tail
-from exporter.ingest.transactions import OpenTransactions
-from exporter.model.observations import InputFailed, TailRead
-from exporter.model.topology import KafkaTopic
+from offsetwatch.ingest.roles import Role, SourceRole
+from offsetwatch.ingest.tail import Tail
+from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.model.observations import InputFailed, TailRead
+from offsetwatch.model.topology import KafkaTopic
+
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 TOPIC = KafkaTopic("east", "connect-offsets")

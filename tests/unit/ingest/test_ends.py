@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from offsetwatch.clients.log_readers import EARLIEST
+from offsetwatch.errors import Denied
+from offsetwatch.ingest import ends
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.model.observations import InputSucceeded
+from offsetwatch.model.readings import EndsRead, LogBounds
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.log_readers import EARLIEST
-from exporter.errors import Denied
-from exporter.ingest import ends
-from exporter.ingest.ends import EndsPoll
-from exporter.model.observations import InputSucceeded
-from exporter.model.readings import EndsRead, LogBounds
-from exporter.model.topology import TopicPartition
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 
 from .test_poll import CLOCK, snapshot, upstream

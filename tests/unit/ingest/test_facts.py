@@ -1,13 +1,13 @@
 import pytest
+from offsetwatch.errors import Unreachable
+from offsetwatch.ingest import facts as module
+from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts, read_topic_facts
+from offsetwatch.model.observations import TopicFactsRead
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
+from offsetwatch.state.facts import FACTS_EVERY_S
+from offsetwatch.state.lint import lint
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.errors import Unreachable
-from exporter.ingest import facts as module
-from exporter.ingest.facts import TopicMemory, poll_topic_facts, read_topic_facts
-from exporter.model.observations import TopicFactsRead
-from exporter.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
-from exporter.state.facts import FACTS_EVERY_S
-from exporter.state.lint import lint
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.fakes.facts import FakeFacts, Made, Readers
 from tests.fakes.kafka import FakeKafka
@@ -55,7 +55,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of 100 records is long."""
     for name, value in (("RECORDS_FEW", 100), ("COUNTED_MAX", 300)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("exporter.state.lint.RECORDS_FEW", 100)
+    monkeypatch.setattr("offsetwatch.state.lint.RECORDS_FEW", 100)
 
 
 def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pytest
+from offsetwatch.errors import ClientError, Denied, Unreachable
+from offsetwatch.ingest.failover import poll_failover, poll_topics
+from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsSeen
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
 
-from exporter.errors import ClientError, Denied, Unreachable
-from exporter.ingest.failover import poll_failover, poll_topics
-from exporter.model.observations import GroupOffset, InputSucceeded, TopicsSeen
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.state.failover import groups_input
-from exporter.state.snapshot import AskedPartition, GroupsToAsk
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 

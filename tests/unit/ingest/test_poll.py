@@ -8,13 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
-
-from exporter.clients.connect_read import ConnectReader
-from exporter.clients.connect_sweep import ConnectSweep
-from exporter.errors import ClientError, Denied, Malformed, Unreachable
-from exporter.ingest import poll
-from exporter.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
-from exporter.ingest.poll import (
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect_sweep import ConnectSweep
+from offsetwatch.errors import ClientError, Denied, Malformed, Unreachable
+from offsetwatch.ingest import poll
+from offsetwatch.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
+from offsetwatch.ingest.poll import (
     Batch,
     poll_assignment,
     poll_brokers,
@@ -22,14 +21,14 @@ from exporter.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from exporter.ingest.rest import (
+from offsetwatch.ingest.rest import (
     ALONE_MAX,
     MISSING_S,
     WITNESSES_S,
     AssignmentsPoll,
     ConnectorsPoll,
 )
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
@@ -45,10 +44,11 @@ from exporter.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from exporter.model.readings import EndsAsked, EndsRead, LogBounds
-from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
-from exporter.state.inputs import Inputs
-from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
+
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from offsetwatch.errors import Denied, Unreachable
+from offsetwatch.ingest.probe import DENIED_S, REPLICATION, SINK, Budget, ProbeMemory, poll_probes
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
 
-from exporter.errors import Denied, Unreachable
-from exporter.ingest.probe import DENIED_S, REPLICATION, SINK, Budget, ProbeMemory, poll_probes
-from exporter.model.offsets import MirrorPartition
-from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
-from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
-from exporter.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.kafka import FakeKafka
 from tests.fakes.probes import FakeProbeReader

@@ -6,17 +6,17 @@ import json
 
 import httpx
 import pytest
-
-from exporter.clients.connect_read import ConnectReader
-from exporter.daemon.supervisor import Supervisor
-from exporter.ingest.rest_offsets import REQUESTS_PER_STEP, RestOffsetsPoll
-from exporter.model.observations import (
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.daemon.supervisor import Supervisor
+from offsetwatch.ingest.rest_offsets import REQUESTS_PER_STEP, RestOffsetsPoll
+from offsetwatch.model.observations import (
     InputFailed,
     InputRetired,
     InputSucceeded,
     OffsetsPolled,
     rest_offsets_input,
 )
+
 from tests.fakes.clock import VirtualClock
 
 EVERY_S = 60.0

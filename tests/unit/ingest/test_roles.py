@@ -4,12 +4,11 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import KafkaError, Message
-
-from exporter.decode.configs import decode_config
-from exporter.decode.status import decode_status
-from exporter.ingest import roles
-from exporter.ingest.roles import SourceRole, SyncRole
-from exporter.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.status import decode_status
+from offsetwatch.ingest import roles
+from offsetwatch.ingest.roles import SourceRole, SyncRole
+from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
 SYNC_KEY = bytes.fromhex("00066f726465727300000003")

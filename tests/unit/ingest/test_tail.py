@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from offsetwatch.decode.status import decode_status
+from offsetwatch.errors import Denied, TimedOut, Unreachable
+from offsetwatch.ingest import tail
+from offsetwatch.ingest.roles import BesideRole, ListingRole, SourceRole, SyncRole, _heartbeat
+from offsetwatch.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S
+from offsetwatch.model.observations import InputFailed, InputId, TailRead
+from offsetwatch.model.topology import KafkaTopic
 from structlog.testing import capture_logs
 
-from exporter.decode.status import decode_status
-from exporter.errors import Denied, TimedOut, Unreachable
-from exporter.ingest import tail
-from exporter.ingest.roles import BesideRole, ListingRole, SourceRole, SyncRole, _heartbeat
-from exporter.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S
-from exporter.model.observations import InputFailed, InputId, TailRead
-from exporter.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeKafka, FakeReader
 
 from .following import TOPIC, Following, checked, failed, live, whole

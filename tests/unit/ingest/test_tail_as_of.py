@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.errors import Unreachable
+from offsetwatch.ingest.tail import CHECK_EVERY_S
 
-from exporter.errors import Unreachable
-from exporter.ingest.tail import CHECK_EVERY_S
 from tests.fakes.kafka import FakeKafka, FakeReader
 
 from .following import TOPIC, Following, checked, failed, live, whole

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from offsetwatch.clock import SystemClock
+from offsetwatch.ingest.roles import SourceRole
+from offsetwatch.ingest.tail import Tail
+from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.model.observations import InputFailed, TailRead
+from offsetwatch.model.topology import KafkaTopic
 
-from exporter.clock import SystemClock
-from exporter.ingest.roles import SourceRole
-from exporter.ingest.tail import Tail
-from exporter.ingest.transactions import OpenTransactions
-from exporter.model.observations import InputFailed, TailRead
-from exporter.model.topology import KafkaTopic
 from tests.fakes.broker import MockBroker
 
 from .following import live, whole

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.clients.kafka import ReadableEnd
+from offsetwatch.errors import Unreachable
+from offsetwatch.ingest.transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
+from offsetwatch.model.observations import TailRead
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.clients.kafka import ReadableEnd
-from exporter.errors import Unreachable
-from exporter.ingest.transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
-from exporter.model.observations import TailRead
-from exporter.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.ingest.following import TOPIC, Following, checked, live, whole
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import confluent_kafka as ck
 import pytest
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.errors import ClientError, Denied, ServerError, Unsettled
+from offsetwatch.ingest.tail import CHECK_EVERY_S
+from offsetwatch.ingest.unreadable import RETRY_MAX_S, UNREADABLE_S
+from offsetwatch.model.observations import InputFailed, TailRead
+from offsetwatch.model.topology import TopicPartition
 from structlog.testing import capture_logs
 
-from exporter.clients.kafka_errors import translate
-from exporter.errors import ClientError, Denied, ServerError, Unsettled
-from exporter.ingest.tail import CHECK_EVERY_S
-from exporter.ingest.unreadable import RETRY_MAX_S, UNREADABLE_S
-from exporter.model.observations import InputFailed, TailRead
-from exporter.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import CODES
 

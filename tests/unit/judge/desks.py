@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from exporter.judge.progress import Progress, Told
-from exporter.judge.settings import Settings
-from exporter.model.connectors import ConnectorKind, StateChange, StateHistory, Task
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import LOG_ENDS, InputId
-from exporter.model.topology import Topology
-from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+from offsetwatch.judge.progress import Progress, Told
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory, Task
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.observations import LOG_ENDS, InputId
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+
 from tests.changed import replace
 
 from .test_sight import ASKED, REST, heard

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from exporter.judge.register import LOOKS_PER_INTERVAL, Register
-from exporter.judge.settings import Settings
-from exporter.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
-from exporter.model.findings import Finding, Judgement, Scope, Verdict
-from exporter.model.observations import InputId, ListingRecord, TopicFactsRead
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
-from exporter.state.snapshot import Snapshot
+from offsetwatch.judge.register import LOOKS_PER_INTERVAL, Register
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
+from offsetwatch.model.findings import Finding, Judgement, Scope, Verdict
+from offsetwatch.model.observations import InputId, ListingRecord, TopicFactsRead
+from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
+from offsetwatch.state.snapshot import Snapshot
+
 from tests.changed import replace
 from tests.unit.state.worlds import World, source
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
-
-from exporter.cli import cli
-from exporter.judge.advice import RUNBOOKS, next_command, with_advice
-from exporter.model.findings import Finding, FindingName, Severity
+from offsetwatch.cli import cli
+from offsetwatch.judge.advice import RUNBOOKS, next_command, with_advice
+from offsetwatch.model.findings import Finding, FindingName, Severity
 
 RUNBOOKS_FOLDER = Path(__file__).parents[3] / "alerts" / "runbooks"
 ODD = ("invoices-sink", "-only", "a, b", "it's; rm -rf /", "back\\slash")

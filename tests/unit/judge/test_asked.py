@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from offsetwatch.judge import register as module
+from offsetwatch.judge.register import BLIND_S_MAX, LAST_SEEN, Register
+from offsetwatch.judge.seen import Seen
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 
-from exporter.judge import register as module
-from exporter.judge.register import BLIND_S_MAX, LAST_SEEN, Register
-from exporter.judge.seen import Seen
-from exporter.judge.settings import Settings
-from exporter.model.connectors import Task
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding, FindingName, Severity
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 
 from .test_sight import FILES, REST, heard

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.blindness import Blindness
+from offsetwatch.judge.looks import Look
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic, Topology
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.judge.blindness import Blindness
-from exporter.judge.looks import Look
-from exporter.model.findings import FindingName as Name
-from exporter.model.observations import LOG_ENDS, TAIL, InputId
-from exporter.model.topology import KafkaTopic, Topology
-from exporter.state.failover import groups_input
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 
 from .test_sight import ASKED, FILES, OFFSETS, READ, REST, heard, world

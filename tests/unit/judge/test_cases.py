@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.cases import NO_END, NO_POSITION, case_of, due_w, holds_until_w
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.sight import Sight
+from offsetwatch.judge.subjects import Standing, Subject, Track
+from offsetwatch.judge.verdicts import Case, decide
+from offsetwatch.judge.windows import Window
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.observations import LOG_ENDS, InputId
+from offsetwatch.model.topology import UNCONFIGURED, SinkGroup, Topology
+from offsetwatch.state.snapshot import EMPTY, SinkPartitionView
 
-from exporter.decode.source_offsets import decode_value
-from exporter.judge.cases import NO_END, NO_POSITION, case_of, due_w, holds_until_w
-from exporter.judge.settings import Settings
-from exporter.judge.sight import Sight
-from exporter.judge.subjects import Standing, Subject, Track
-from exporter.judge.verdicts import Case, decide
-from exporter.judge.windows import Window
-from exporter.model.findings import Verdict
-from exporter.model.observations import LOG_ENDS, InputId
-from exporter.model.topology import UNCONFIGURED, SinkGroup, Topology
-from exporter.state.snapshot import EMPTY, SinkPartitionView
 from tests.changed import replace
 
 from .test_sight import heard

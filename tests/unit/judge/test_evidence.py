@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge import evidence
+from offsetwatch.judge.subjects import Subject
+from offsetwatch.judge.windows import Window
+from offsetwatch.judge.words import moment
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
-from exporter.decode.source_offsets import decode_value
-from exporter.judge import evidence
-from exporter.judge.subjects import Subject
-from exporter.judge.windows import Window
-from exporter.judge.words import moment
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Verdict
-from exporter.model.offsets import SourceOffset
-from exporter.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 from tests.changed import replace
 from tests.evidence import pairs, texts
 

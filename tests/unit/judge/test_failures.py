@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-
-from exporter.judge.failures import (
+from offsetwatch.judge.failures import (
     CONNECTOR,
     DIARIES_REMEMBERED,
     FAILURES,
@@ -14,7 +13,7 @@ from exporter.judge.failures import (
     RESTARTS_KEPT,
     Failures,
 )
-from exporter.model.connectors import (
+from offsetwatch.model.connectors import (
     DELETED,
     UNKNOWN_STATE,
     ConnectorKind,
@@ -22,8 +21,9 @@ from exporter.model.connectors import (
     StateHistory,
     Task,
 )
-from exporter.model.findings import FailureRun
-from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
+
 from tests.changed import replace
 
 BAD = "org.example.Bad in Files.poll"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from offsetwatch.judge.falls import MEANT, Together
+from offsetwatch.model.findings import Judgement, Scope, Verdict
 
-from exporter.judge.falls import MEANT, Together
-from exporter.model.findings import Judgement, Scope, Verdict
 from tests.changed import replace
 
 from .watches import BEGAN, INTERVAL_S, LOOK_S, MM2, Watch, counted, five, reset, watch

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge import progress as module
+from offsetwatch.judge.progress import Progress
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.observations import LOG_ENDS, InputId
 
-from exporter.judge import progress as module
-from exporter.judge.progress import Progress
-from exporter.model.findings import Verdict
-from exporter.model.observations import LOG_ENDS, InputId
 from tests.changed import replace
 from tests.evidence import pairs
 

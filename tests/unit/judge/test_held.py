@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.judge.held import Held
+from offsetwatch.judge.held import Held
 
 ONE, OTHER = ("lag", "lab", "mm2", "orders-0"), ("lag", "lab", "mm2", "orders-1")
 

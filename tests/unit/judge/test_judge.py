@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from offsetwatch.config import shape
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.findings import Scope, Verdict
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.config import shape
-from exporter.judge.judge import Judge
-from exporter.judge.settings import Settings
-from exporter.model.findings import Scope, Verdict
-from exporter.state.snapshot import EMPTY
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
 
 
@@ -111,7 +111,7 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
 def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
     monkeypatch,
 ):
-    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_LEISURE", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.JUDGED_AT_LEISURE", 1)
     estate_of = estate(12)
     estate_of.go(10 * MINUTE)
     progress, snapshot = estate_of.judge._progress, estate_of.judged
@@ -137,7 +137,7 @@ def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
     whole = estate(12).go(10 * MINUTE)
-    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_ONCE_MAX", 5)
+    monkeypatch.setattr("offsetwatch.judge.progress.JUDGED_AT_ONCE_MAX", 5)
     spread = estate(12).go(10 * MINUTE)
     for judged in (whole, spread):
         judged.actors[0].hangs = True

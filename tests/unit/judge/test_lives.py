@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.source_offsets import decode_value
-from exporter.judge import lives as module
-from exporter.judge.lives import ABSENT_LISTS, SKEW_S_MAX, Life, Lives, Read
-from exporter.model.connectors import DELETED, StateChange, StateHistory
-from exporter.state.snapshot import (
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge import lives as module
+from offsetwatch.judge.lives import ABSENT_LISTS, SKEW_S_MAX, Life, Lives, Read
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.state.snapshot import (
     EMPTY,
     ConnectorListView,
     SourcePartitionView,
     WithoutState,
 )
+
 from tests.changed import replace
 
 from .watches import BEGAN, counted

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.looks import Look
+from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import EMPTY, InputView, SinkPartitionView
 
-from exporter.decode.source_offsets import decode_value
-from exporter.judge.looks import Look
-from exporter.judge.verdicts import BLIND
-from exporter.model.connectors import ConnectorKind, StateChange, StateHistory
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import LOG_ENDS, TAIL, InputId
-from exporter.model.topology import Topology
-from exporter.state.failover import groups_input
-from exporter.state.snapshot import EMPTY, InputView, SinkPartitionView
 from tests.changed import replace
 
 from .test_sight import ASKED, FILES, REST, heard

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.looks import Look
+from offsetwatch.judge.memory import Memory, Told, decoded
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot, SyncView
 
-from exporter.judge.looks import Look
-from exporter.judge.memory import Memory, Told, decoded
-from exporter.judge.settings import Settings
-from exporter.model.topology import Topology
-from exporter.state.snapshot import EMPTY, MirrorPartitionView, Snapshot, SyncView
 from tests.changed import replace
 
 from .watches import BEGAN, FLOW, WHERE, copied, sync

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.judge.phrases import EXAMPLES, OTHERS, examples, few, position_of, several
-from exporter.model.evidence import EvidenceItem
+from offsetwatch.judge.phrases import EXAMPLES, OTHERS, examples, few, position_of, several
+from offsetwatch.model.evidence import EvidenceItem
 
 
 def test_one_is_one_and_any_other_number_is_several():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.cases import NO_END
+from offsetwatch.judge.progress import Progress
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.judge.words import moment
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
+from offsetwatch.model.readings import FirstRecord
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.judge.cases import NO_END
-from exporter.judge.progress import Progress
-from exporter.judge.settings import Settings
-from exporter.judge.verdicts import BLIND
-from exporter.judge.words import moment
-from exporter.model.connectors import Task
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
-from exporter.model.readings import FirstRecord
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.evidence import texts
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
@@ -307,8 +307,8 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
 
 
 def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
-    monkeypatch.setattr("exporter.judge.progress.JUDGED_AT_LEISURE", 1)
-    monkeypatch.setattr("exporter.judge.progress.LEISURE_TICKS", 100)
+    monkeypatch.setattr("offsetwatch.judge.progress.JUDGED_AT_LEISURE", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.LEISURE_TICKS", 100)
     world = files()
     for number in range(3):
         world.commit("files", {"filename": str(number)}, {"position": 1})

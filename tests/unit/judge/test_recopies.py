@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from offsetwatch.judge import falls as module
+from offsetwatch.judge.falls import Falls, Recopy, Together, Told
+from offsetwatch.model.topology import Topology
 
-from exporter.judge import falls as module
-from exporter.judge.falls import Falls, Recopy, Together, Told
-from exporter.model.topology import Topology
 from tests.changed import replace
 
 from .watches import (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from offsetwatch.judge import register as registers
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.rules import EXPLAINS
+from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.model.connectors import Condition, Task, TaskStatus
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import Snapshot
 
-from exporter.judge import register as registers
-from exporter.judge.judge import Judge
-from exporter.judge.rules import EXPLAINS
-from exporter.judge.verdicts import BLIND
-from exporter.model.connectors import Condition, Task, TaskStatus
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import FindingName as Name
-from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
-from exporter.state.failover import groups_input
-from exporter.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source

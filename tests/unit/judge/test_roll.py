@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from exporter.judge.roll import Roll
-from exporter.state.snapshot import (
+from offsetwatch.judge.roll import Roll
+from offsetwatch.state.snapshot import (
     EMPTY,
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
+
 from tests.changed import replace
 
 from .watches import MM2, copied, counted

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replace_struct
-
-from exporter.judge import blindness
-from exporter.judge import register as registers
-from exporter.judge.rules import RULES
-from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
-from exporter.model.evidence import TIME
-from exporter.model.findings import FindingName as Name
-from exporter.model.findings import Severity, Verdict
-from exporter.model.observations import (
+from offsetwatch.judge import blindness
+from offsetwatch.judge import register as registers
+from offsetwatch.judge.rules import RULES
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.evidence import TIME
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.model.observations import (
     ConnectorsListed,
     Frozen,
     InputFailed,
@@ -26,11 +25,12 @@ from exporter.model.observations import (
     SinkOffset,
     TopicFactsRead,
 )
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicFacts, TopicPartition, TopicRole
-from exporter.notify.words import EVIDENCE_MAX
-from exporter.state.snapshot import GroupView, Loss, TopicRecreation
-from exporter.state.usual import UsualView
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
+from offsetwatch.notify.words import EVIDENCE_MAX
+from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
+from offsetwatch.state.usual import UsualView
+
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.state.worlds import (

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from offsetwatch.judge.register import LAST_SEEN
+from offsetwatch.judge.words import moment
+from offsetwatch.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
+from offsetwatch.model.findings import Finding
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
-from exporter.judge.register import LAST_SEEN
-from exporter.judge.words import moment
-from exporter.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
-from exporter.model.findings import Finding
-from exporter.model.findings import FindingName as Name
-from exporter.model.observations import SinkOffset
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.state.worlds import FILE, World, files, mirrors, orders, sink, source

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.falls import Recopy
+from offsetwatch.judge.rules_replication import NEAR_INTERVALS
+from offsetwatch.judge.seen import TOLD_INTERVALS
+from offsetwatch.judge.words import moment
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.snapshot import Loss, TopicRecreation
 
-from exporter.judge.falls import Recopy
-from exporter.judge.rules_replication import NEAR_INTERVALS
-from exporter.judge.seen import TOLD_INTERVALS
-from exporter.judge.words import moment
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding
-from exporter.model.findings import FindingName as Name
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.state.worlds import mirrors, orders

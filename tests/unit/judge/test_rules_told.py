@@ -6,15 +6,15 @@ from itertools import count
 from typing import Any
 
 import pytest
+from offsetwatch.judge.words import moment
+from offsetwatch.model.findings import Finding, Severity
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.state.lint import NOT_COMPACTED, OVERSIZE, TopicProblem
+from offsetwatch.state.snapshot import GroupView
 
-from exporter.judge.words import moment
-from exporter.model.findings import Finding, Severity
-from exporter.model.findings import FindingName as Name
-from exporter.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state.lint import NOT_COMPACTED, OVERSIZE, TopicProblem
-from exporter.state.snapshot import GroupView
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.state.test_listing import CONFIGS, listing

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from exporter.judge.looks import Look
-from exporter.judge.memory import Memory
-from exporter.judge.seen import Seen
-from exporter.judge.settings import Settings
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding, FindingName, Severity
-from exporter.state.snapshot import EMPTY
+from offsetwatch.judge.looks import Look
+from offsetwatch.judge.memory import Memory
+from offsetwatch.judge.seen import Seen
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.changed import replace
 
 from .watches import BEGAN, MM2

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as replace_struct
-
-from exporter.judge.sight import Sight, rests, states, trouble
-from exporter.judge.words import moment
-from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
-from exporter.model.topology import (
+from offsetwatch.judge.sight import Sight, rests, states, trouble
+from offsetwatch.judge.words import moment
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
+from offsetwatch.model.topology import (
     KafkaTopic,
     ListingTopics,
     MirrorFlow,
     OffsetsTopic,
     Topology,
 )
-from exporter.state.snapshot import (
+from offsetwatch.state.snapshot import (
     EMPTY,
     ConnectorListView,
     ConnectorView,
@@ -26,7 +25,8 @@ from exporter.state.snapshot import (
     SourcePartitionView,
     TailView,
 )
-from exporter.state.usual import UsualView
+from offsetwatch.state.usual import UsualView
+
 from tests.changed import replace
 
 OFFSETS = KafkaTopic("east", "connect-offsets")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.verdicts import Case, decide
+from offsetwatch.judge.words import moment
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 
-from exporter.judge.verdicts import Case, decide
-from exporter.judge.words import moment
-from exporter.model.findings import Judgement, Scope, Verdict
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
 

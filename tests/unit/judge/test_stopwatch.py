@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.judge.stopwatch import MARKS_MAX, Stopwatch
+from offsetwatch.judge.stopwatch import MARKS_MAX, Stopwatch
 
 INTERVAL_S = 60.0
 BEGAN = 1_800_000_000.0

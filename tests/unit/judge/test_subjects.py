@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.roll import HIDDEN_KEPT_S, Roll
+from offsetwatch.judge.subjects import Standing, Subject, Track
+from offsetwatch.judge.verdicts import BLIND, Decision
+from offsetwatch.judge.windows import Window
+from offsetwatch.model.findings import Verdict
+from offsetwatch.state.snapshot import SinkPartitionView
 
-from exporter.decode.source_offsets import decode_value
-from exporter.judge.roll import HIDDEN_KEPT_S, Roll
-from exporter.judge.subjects import Standing, Subject, Track
-from exporter.judge.verdicts import BLIND, Decision
-from exporter.judge.windows import Window
-from exporter.model.findings import Verdict
-from exporter.state.snapshot import SinkPartitionView
 from tests.changed import replace
 
 from .watches import BEGAN, copied, counted

@@ -6,14 +6,14 @@ import json
 
 import msgspec
 import pytest
+from offsetwatch.judge.cases import NO_END
+from offsetwatch.judge.progress import Told
+from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.judge.words import moment
+from offsetwatch.model.connectors import StateChange, StateHistory, Task
+from offsetwatch.model.findings import Scope, Verdict
+from offsetwatch.model.observations import LOG_ENDS, InputId
 
-from exporter.judge.cases import NO_END
-from exporter.judge.progress import Told
-from exporter.judge.verdicts import BLIND
-from exporter.judge.words import moment
-from exporter.model.connectors import StateChange, StateHistory, Task
-from exporter.model.findings import Scope, Verdict
-from exporter.model.observations import LOG_ENDS, InputId
 from tests.evidence import pairs, texts
 
 from .desks import Desk, connector, fails, mirrored, read, silent

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.judge.looks import Look
+from offsetwatch.judge.memory import Memory
+from offsetwatch.judge.rules_ourselves import input_down
+from offsetwatch.judge.seen import Seen
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.words import moment
+from offsetwatch.model.findings import Finding, Severity
+from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import EMPTY, InputView
 
-from exporter.judge.looks import Look
-from exporter.judge.memory import Memory
-from exporter.judge.rules_ourselves import input_down
-from exporter.judge.seen import Seen
-from exporter.judge.settings import Settings
-from exporter.judge.words import moment
-from exporter.model.findings import Finding, Severity
-from exporter.model.observations import LOG_ENDS, TAIL, InputId
-from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
-from exporter.state.failover import groups_input
-from exporter.state.snapshot import EMPTY, InputView
 from tests.changed import replace
 from tests.evidence import pairs
 

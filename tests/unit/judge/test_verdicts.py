@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.judge.verdicts import (
+from offsetwatch.judge.verdicts import (
     LAWS,
     OBSERVED_ENOUGH_S,
     WITH_A_HEAD,
@@ -13,7 +12,7 @@ from exporter.judge.verdicts import (
     decide,
     worst,
 )
-from exporter.model.findings import Verdict
+from offsetwatch.model.findings import Verdict
 
 OK, IDLE, SLOW, STALLED, SILENT, REWOUND, HAS_FAILED, PAUSED, STOPPED, UNKNOWN = Verdict
 LONG, SHORT = 180.0, 179.0
@@ -236,7 +235,7 @@ def test_without_a_law_a_case_of_its_own_is_decided_otherwise(number, monkeypatc
     """So that no law is in the table for show."""
     for name, laws in (("WITH_A_HEAD", WITH_A_HEAD), ("WITHOUT_A_HEAD", WITHOUT_A_HEAD)):
         left = tuple(law for law in laws if law[0] != number)
-        monkeypatch.setattr(f"exporter.judge.verdicts.{name}", left)
+        monkeypatch.setattr(f"offsetwatch.judge.verdicts.{name}", left)
     cases = [(verdict, case) for rule, verdict, _, case in TABLE if rule == number]
     assert cases
     assert any(

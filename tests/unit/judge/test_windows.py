@@ -6,10 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.decode.source_offsets import decode_value
-from exporter.judge.settings import Settings
-from exporter.judge.windows import Sample, Window
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.windows import Sample, Window
 
 RHYTHM = Settings(interval_s=60.0)
 AT = 1_800_000_000.0

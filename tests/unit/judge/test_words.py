@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.judge.words import length, moment
+from offsetwatch.judge.words import length, moment
 
 
 @given(st.integers(0, 253_402_300_799))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from exporter.judge.falls import Falls
-from exporter.judge.looks import Look
-from exporter.model.topology import KafkaTopic, MirrorFlow, Topology
-from exporter.state.snapshot import (
+from offsetwatch.judge.falls import Falls
+from offsetwatch.judge.looks import Look
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
+from offsetwatch.state.snapshot import (
     EMPTY,
     MirrorPartitionView,
     SourcePartitionView,
     SyncView,
     TopicRecreation,
 )
+
 from tests.changed import replace
 
 INTERVAL_S = 60.0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.baselines import Baselines, Damaged, decoded, encoded
+from offsetwatch.model.baselines import Baselines, Damaged, decoded, encoded
 
 
 def test_a_document_is_read_as_it_was_written():

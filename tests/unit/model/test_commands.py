@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-
-from exporter.model.commands import connector_command
+from offsetwatch.model.commands import connector_command
 
 NAMES = ["orders", "two words", "it's", "-x", "--config", "$(id)"]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.conditions import ORDER, STATE_ORDER, condition, urgency, worst_state
-from exporter.model.connectors import STATES
-from exporter.model.findings import Verdict
+from offsetwatch.model.conditions import ORDER, STATE_ORDER, condition, urgency, worst_state
+from offsetwatch.model.connectors import STATES
+from offsetwatch.model.findings import Verdict
 
 
 def test_every_state_and_verdict_has_a_place():

@@ -6,8 +6,7 @@ import json
 
 import msgspec
 import pytest
-
-from exporter.model.evidence import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, item_text
+from offsetwatch.model.evidence import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, item_text
 
 AT = "2026-11-28T18:49:45Z"
 

@@ -4,23 +4,22 @@ import dataclasses
 import importlib
 import pkgutil
 
+import offsetwatch.model
 import pytest
-
-import exporter.model
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
     InputId,
     rest_offsets_input,
 )
-from exporter.model.offsets import SourceOffset
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
 NOUNS = [
     noun
-    for module in pkgutil.iter_modules(exporter.model.__path__)
-    for noun in vars(importlib.import_module(f"exporter.model.{module.name}")).values()
+    for module in pkgutil.iter_modules(offsetwatch.model.__path__)
+    for noun in vars(importlib.import_module(f"offsetwatch.model.{module.name}")).values()
     if dataclasses.is_dataclass(noun)
 ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import Finding, FindingName, Severity
-from exporter.model.observations import CONNECT_REST, InputId
-from exporter.model.topology import KafkaTopic, OffsetsTopic, Topology
-from exporter.state.snapshot import EMPTY, InputView, Snapshot
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.observations import CONNECT_REST, InputId
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
+from offsetwatch.state.snapshot import EMPTY, InputView, Snapshot
+
 from tests.changed import replace
 
 NOW = 1_790_000_000.0

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import FindingName
+from offsetwatch.notify import alertmanager
+from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.serve.control import hooks
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import FindingName
-from exporter.notify import alertmanager
-from exporter.notify.ledger import Message, Status
-from exporter.serve.control import hooks
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take
 from tests.unit.notify.findings import ADVISED, LOST, NOW, STUCK

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import ProposedPlan, Severity
-from exporter.model.observations import LOG_ENDS, InputId
-from exporter.notify import ledger as ledgers
-from exporter.notify.ledger import Ledger, Rules, Status
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import ProposedPlan, Severity
+from offsetwatch.model.observations import LOG_ENDS, InputId
+from offsetwatch.notify import ledger as ledgers
+from offsetwatch.notify.ledger import Ledger, Rules, Status
+
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK
 

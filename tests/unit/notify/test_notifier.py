@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
+from offsetwatch.config import Notify
+from offsetwatch.model.findings import FINDINGS_MAX, Severity
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import receivers
 from structlog.testing import capture_logs
 
-from exporter.config import Notify
-from exporter.model.findings import FINDINGS_MAX, Severity
-from exporter.notify.notifier import Notifier
-from exporter.notify.receivers import receivers
 from lab.ports import free_port
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from exporter.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
-from exporter.model.findings import FindingName
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
-from exporter.model.topology import (
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
+from offsetwatch.model.findings import FindingName
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import (
     KafkaTopic,
     ListingTopics,
     MirrorFlow,
@@ -17,13 +16,14 @@ from exporter.model.topology import (
     SinkGroup,
     Topology,
 )
-from exporter.notify.sight import Blind
-from exporter.state.snapshot import (
+from offsetwatch.notify.sight import Blind
+from offsetwatch.state.snapshot import (
     ConnectorListView,
     ConnectorView,
     InputView,
     UnlistedConnector,
 )
+
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, snapshot
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import FindingName, ProposedPlan
-from exporter.model.moments import Moment
-from exporter.model.remedies import OpenPlan, RemedySeen
-from exporter.notify import words
-from exporter.notify.alertmanager import annotations_of
-from exporter.notify.ledger import Message, Status
-from exporter.notify.plans import with_plans
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import FindingName, ProposedPlan
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.remedies import OpenPlan, RemedySeen
+from offsetwatch.notify import words
+from offsetwatch.notify.alertmanager import annotations_of
+from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.plans import with_plans
+
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, STUCK, snapshot
 

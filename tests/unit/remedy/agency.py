@@ -8,37 +8,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from exporter.config import Connect
-from exporter.decode.connect_rest import decode_connectors
-from exporter.errors import NotFound
-from exporter.judge.failures import Failures
-from exporter.model.connectors import StateHistory
-from exporter.model.findings import Finding, FindingName, Severity
-from exporter.model.readings import LogBounds
-from exporter.model.records import RawRecord, Window
-from exporter.model.topology import SinkGroup, Topology
-from exporter.remedy.agent import Agent
-from exporter.remedy.brokers import First
-from exporter.remedy.circumstances import Case, Now
-from exporter.remedy.conductor import Conductor, Life
-from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of
-from exporter.remedy.drivers.proofs import ProofSteps, position
-from exporter.remedy.drivers.quarantine_files import FileQuarantine
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.drivers.strimzi_owners import Resources
-from exporter.remedy.drivers.whole import WithProofs, nothing_after
-from exporter.remedy.gathering import Gatherer, Time
-from exporter.remedy.ledger import Ledger
-from exporter.remedy.locate.poison import Identified, NotIdentified
-from exporter.remedy.model import decisions
-from exporter.remedy.model.decisions import Dossier, Stands
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.plan import Pair, Plan, RecordAt
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.model.records import Refused
-from exporter.remedy.planner import Planner
-from exporter.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+from offsetwatch.config import Connect
+from offsetwatch.decode.connect_rest import decode_connectors
+from offsetwatch.errors import NotFound
+from offsetwatch.judge.failures import Failures
+from offsetwatch.model.connectors import StateHistory
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import SinkGroup, Topology
+from offsetwatch.remedy.agent import Agent
+from offsetwatch.remedy.brokers import First
+from offsetwatch.remedy.circumstances import Case, Now
+from offsetwatch.remedy.conductor import Conductor, Life
+from offsetwatch.remedy.drivers.copies import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.proofs import ProofSteps, position
+from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.drivers.strimzi_owners import Resources
+from offsetwatch.remedy.drivers.whole import WithProofs, nothing_after
+from offsetwatch.remedy.gathering import Gatherer, Time
+from offsetwatch.remedy.ledger import Ledger
+from offsetwatch.remedy.locate.poison import Identified, NotIdentified
+from offsetwatch.remedy.model import decisions
+from offsetwatch.remedy.model.decisions import Dossier, Stands
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.records import Refused
+from offsetwatch.remedy.planner import Planner
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
+
 from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, Person, Trouble

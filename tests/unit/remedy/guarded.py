@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.facts import (
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.facts import (
     Approval,
     Connector,
     Evidence,
@@ -20,8 +20,8 @@ from exporter.remedy.model.facts import (
     Signal,
     Target,
 )
-from exporter.remedy.model.plan import Action
-from exporter.remedy.model.policy import Policy, Rule, Storm
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.policy import Policy, Rule, Storm
 
 NOW = 1_800_000_000.0
 CONNECT, CONNECTOR = "lab", "orders-sink"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.remedy.journal import Against, Journal
-from exporter.remedy.model.plan import Plan
-from exporter.remedy.model.records import AnyRecord, Opened
+from offsetwatch.remedy.journal import Against, Journal
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.records import AnyRecord, Opened
 
 
 class Killed(BaseException):

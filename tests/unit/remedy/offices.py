@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from offsetwatch.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused, Wish
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.records import Approved, Proposed, Told
+from offsetwatch.remedy.office import Office, Planned, World
 
-from exporter.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused, Wish
-from exporter.remedy.model.plan import Plan
-from exporter.remedy.model.records import Approved, Proposed, Told
-from exporter.remedy.office import Office, Planned, World
 from tests.unit.remedy.plans import Bench, skip_of
 
 TOLD = (Told(11, "repeat", "pass", "failed 3 times"), Told(20, "cool_down", "pass", "15 min"))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.clock import Clock
-from exporter.model.moments import Moment
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Driver
-from exporter.remedy.model.plan import (
+from offsetwatch.clock import Clock
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     AnyStep,
@@ -27,7 +27,8 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.runner import Asked, Runner
+from offsetwatch.remedy.runner import Asked, Runner
+
 from tests.fakes.clock import VirtualClock
 from tests.fakes.remedied import World, WorldDriver
 

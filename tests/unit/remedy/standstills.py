@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exporter.model.records import Headers, RawRecord, Window
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.locate.formats import Converter, Converters
-from exporter.remedy.locate.poison import MirrorSubject, Seen, SinkSubject, Standing
-from exporter.remedy.model.plan import Pair
+from offsetwatch.model.records import Headers, RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.formats import Converter, Converters
+from offsetwatch.remedy.locate.poison import MirrorSubject, Seen, SinkSubject, Standing
+from offsetwatch.remedy.model.plan import Pair
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

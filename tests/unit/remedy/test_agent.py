@@ -7,19 +7,19 @@ from pathlib import Path
 
 import httpx
 import pytest
+from offsetwatch.errors import JournalDamaged
+from offsetwatch.model.connectors import StateChange, StateHistory
+from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.model import desk
+from offsetwatch.remedy.model.decisions import Stands
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.model.policy import Rule
+from offsetwatch.remedy.model.proposals import RESTART_QUIET_S
+from offsetwatch.remedy.model.records import Ending, ModeSet, PauseSet, Proposed, Refused
 from structlog.testing import capture_logs
 
-from exporter.errors import JournalDamaged
-from exporter.model.connectors import StateChange, StateHistory
-from exporter.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
-from exporter.remedy import backups
-from exporter.remedy.model import desk
-from exporter.remedy.model.decisions import Stands
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.plan import Action, Pair
-from exporter.remedy.model.policy import Rule
-from exporter.remedy.model.proposals import RESTART_QUIET_S
-from exporter.remedy.model.records import Ending, ModeSet, PauseSet, Proposed, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person
 from tests.unit.remedy.agency import POLICY, Agency

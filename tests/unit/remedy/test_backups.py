@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from exporter.remedy import backups
-from exporter.remedy.model.plan import Pair
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.model.plan import Pair
 
 AT = 1_800_000_000.0
 PAIRS = (

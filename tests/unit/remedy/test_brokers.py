@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.config import Kafka
+from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.remedy import brokers as brokers_module
+from offsetwatch.remedy.brokers import IDLE_S, KafkaBrokers
+from offsetwatch.remedy.drivers.copies import KafkaSource
 
-from exporter.clients.kafka_facts import KafkaFacts
-from exporter.config import Kafka
-from exporter.errors import ClientError, NotFound, TimedOut
-from exporter.remedy import brokers as brokers_module
-from exporter.remedy.brokers import IDLE_S, KafkaBrokers
-from exporter.remedy.drivers.copies import KafkaSource
 from tests.fakes.clock import VirtualClock
 
 

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.remedy.circumstances import Case, alike, changes_of, incarnation
+from offsetwatch.remedy.model.fleet import Fleet, Restarted
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.pasts import in_vain
+from offsetwatch.remedy.state_pins import StatePin, compare_state, pin_state
+from offsetwatch.state.snapshot import EMPTY, ConnectorListView, Snapshot
 
-from exporter.model.connectors import DELETED, StateChange, StateHistory
-from exporter.model.findings import FailureRun
-from exporter.remedy.circumstances import Case, alike, changes_of, incarnation
-from exporter.remedy.model.fleet import Fleet, Restarted
-from exporter.remedy.model.plan import Action
-from exporter.remedy.pasts import in_vain
-from exporter.remedy.state_pins import StatePin, compare_state, pin_state
-from exporter.state.snapshot import EMPTY, ConnectorListView, Snapshot
 from tests.changed import replace
 
 RUNS = StateChange(1.0, "running", worker="a:8083", generation=3)

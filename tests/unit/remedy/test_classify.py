@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.decode.trace import TRACE_CHARS_MAX
-from exporter.remedy.classify import CHAIN_MAX, FailureKind, classify, may_be_listed
+from offsetwatch.decode.trace import TRACE_CHARS_MAX
+from offsetwatch.remedy.classify import CHAIN_MAX, FailureKind, classify, may_be_listed
 
 CONNECT = "org.apache.kafka.connect.errors.ConnectException"
 DATA = "org.apache.kafka.connect.errors.DataException"

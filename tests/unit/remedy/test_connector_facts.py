@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.remedy.locate.connector_facts import (
+from offsetwatch.remedy.locate.connector_facts import (
     OF_WORKER,
     MirrorFacts,
     SinkFacts,
     mirror_facts,
     sink_facts,
 )
+
 from tests.unit.remedy.standstills import JSON
 
 SECRETS = {

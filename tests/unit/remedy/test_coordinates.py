@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate.coordinates import (
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.coordinates import (
     LINE_CHARS_MAX,
     LOG_CHARS_MAX,
     Coordinates,
     in_dead_letters,
     in_log,
 )
+
 from tests.unit.remedy.standstills import AT, JSON, letter, log_line
 
 SAID = frozenset({Coordinates(AT, 1234, "converter_value", JSON)})

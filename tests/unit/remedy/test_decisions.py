@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.remedy.model.decisions import (
+from offsetwatch.remedy.model.decisions import (
     Dossier,
     No,
     Stands,
@@ -14,7 +13,7 @@ from exporter.remedy.model.decisions import (
     lapse,
     rejection,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     AbortAsked,
     AnyRecord,
     Approved,
@@ -29,6 +28,7 @@ from exporter.remedy.model.records import (
     Rejected,
     Resumed,
 )
+
 from tests.unit.remedy.plans import skip_of
 
 PLAN = skip_of()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
-from exporter.remedy.model import desk
+from offsetwatch.remedy.model import desk
 
 NOUNS = [
     noun

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.remedy import engine
-from exporter.remedy.engine.moves import (
+from offsetwatch.remedy import engine
+from offsetwatch.remedy.engine.moves import (
     Aborted,
     Begun,
     End,
@@ -25,9 +24,9 @@ from exporter.remedy.engine.moves import (
     TakenUp,
     Unkept,
 )
-from exporter.remedy.engine.progress import Progress
-from exporter.remedy.model.driver import Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.model.driver import Standing
+from offsetwatch.remedy.model.plan import (
     Action,
     AnyStep,
     Create,
@@ -37,7 +36,7 @@ from exporter.remedy.model.plan import (
     State,
     ToState,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     Cause,
     Ending,
     Kept,
@@ -46,6 +45,7 @@ from exporter.remedy.model.records import (
     Turned,
     Verified,
 )
+
 from tests.unit.remedy.moved import (
     ALTERING,
     FREEZING,

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from offsetwatch.remedy.engine.moves import Blind, CarryOut, LookAt, Pause, Tried
+from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.model.driver import Answer, Outcome, Standing
+from offsetwatch.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
+from offsetwatch.remedy.model.records import (
+    Answered,
+    Cause,
+    Ended,
+    Ending,
+    Intended,
+    Turned,
+    Verified,
+)
 
-from exporter.remedy.engine.moves import Blind, CarryOut, LookAt, Pause, Tried
-from exporter.remedy.engine.progress import Progress
-from exporter.remedy.model.driver import Answer, Outcome, Standing
-from exporter.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
-from exporter.remedy.model.records import Answered, Cause, Ended, Ending, Intended, Turned, Verified
 from tests.unit.remedy.moved import (
     ALTERING,
     FROZEN,

@@ -9,22 +9,22 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.records import IncompleteRead, Window
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from offsetwatch.remedy.circumstances import Case, Now
+from offsetwatch.remedy.classify import Failure, FailureKind
+from offsetwatch.remedy.finding import WindowFinder
+from offsetwatch.remedy.locate import native
+from offsetwatch.remedy.locate.poison import Identified, NotIdentified
+from offsetwatch.remedy.model.incidents import Incident, What
+from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
 
-from exporter.config import Config, Connect, Kafka
-from exporter.model.connectors import ConnectorKind
-from exporter.model.findings import FailureRun
-from exporter.model.readings import LogBounds
-from exporter.model.records import IncompleteRead, Window
-from exporter.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
-from exporter.remedy.circumstances import Case, Now
-from exporter.remedy.classify import Failure, FailureKind
-from exporter.remedy.finding import WindowFinder
-from exporter.remedy.locate import native
-from exporter.remedy.locate.poison import Identified, NotIdentified
-from exporter.remedy.model.incidents import Incident, What
-from exporter.remedy.model.plan import Action, Pair
-from exporter.remedy.model.policy import Policy
-from exporter.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
-from exporter.remedy.model.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.model.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
+from offsetwatch.remedy.model.plan import (
     Action,
     Plan,
     RecordAt,
@@ -16,7 +15,7 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     AnyRecord,
     Approved,
     BreakerSet,
@@ -37,6 +36,7 @@ from exporter.remedy.model.records import (
     Resumed,
     Verified,
 )
+
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 WHOSE = ("lab", "orders")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.remedy.locate.formats import Converter, Converters, converters, read, read_headers
+from offsetwatch.remedy.locate.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
 
-from exporter.remedy.locate.formats import Converter, Converters, converters, read, read_headers
-from exporter.remedy.locate.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
 from tests.unit.remedy.standstills import AVRO, JSON, STRING
 
 CONVERTERS = "org.apache.kafka.connect.converters."

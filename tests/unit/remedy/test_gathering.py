@@ -9,21 +9,21 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from offsetwatch.config import Connect
+from offsetwatch.config.shape import Strimzi
+from offsetwatch.errors import NotFound
+from offsetwatch.model.observations import InputId
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+from offsetwatch.remedy.brokers import Brokers
+from offsetwatch.remedy.circumstances import Case, Now
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.gathering import TAIL_S_MAX, Gatherer, Time
+from offsetwatch.remedy.locate.poison import Identified
+from offsetwatch.remedy.model import fleet
+from offsetwatch.remedy.model.plan import Action, Pair, RecordAt
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
 
-from exporter.config import Connect
-from exporter.config.shape import Strimzi
-from exporter.errors import NotFound
-from exporter.model.observations import InputId
-from exporter.model.topology import KafkaTopic, OffsetsTopic
-from exporter.remedy.brokers import Brokers
-from exporter.remedy.circumstances import Case, Now
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.gathering import TAIL_S_MAX, Gatherer, Time
-from exporter.remedy.locate.poison import Identified
-from exporter.remedy.model import fleet
-from exporter.remedy.model.plan import Action, Pair, RecordAt
-from exporter.remedy.model.policy import Policy
-from exporter.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
 from tests.fakes.clock import VirtualClock
 
 OFFSETS = KafkaTopic("east", "connect-offsets")

@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import pytest
+from offsetwatch.remedy import guards
+from offsetwatch.remedy.guards import Answer, Permission, Reach, Stage
+from offsetwatch.remedy.guards import ourselves as guards_ourselves
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
+from offsetwatch.remedy.model.fleet import Breaker, Skip
+from offsetwatch.remedy.model.plan import Action, RecordAt
+from offsetwatch.remedy.model.policy import Policy, Storm, Window
 
-from exporter.remedy import guards
-from exporter.remedy.guards import Answer, Permission, Reach, Stage
-from exporter.remedy.guards import ourselves as guards_ourselves
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.facts import Approval, Facts, Kind, Signal
-from exporter.remedy.model.fleet import Breaker, Skip
-from exporter.remedy.model.plan import Action, RecordAt
-from exporter.remedy.model.policy import Policy, Storm, Window
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

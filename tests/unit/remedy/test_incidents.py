@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.model.findings import (
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.findings import (
     FailureRun,
     Finding,
     FindingName,
@@ -16,9 +15,9 @@ from exporter.model.findings import (
     Severity,
     Verdict,
 )
-from exporter.remedy.circumstances import Ill
-from exporter.remedy.model.incidents import Incident, What, incidents, is_target, unhealthy
-from exporter.state.snapshot import EMPTY, ConnectorView, Snapshot
+from offsetwatch.remedy.circumstances import Ill
+from offsetwatch.remedy.model.incidents import Incident, What, incidents, is_target, unhealthy
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
 
 FAILED, RUNNING = "failed", "running"
 STALL = FindingName.MM2_SILENT_STALL

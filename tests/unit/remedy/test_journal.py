@@ -12,13 +12,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from exporter.errors import Busy, JournalDamaged, Overtaken, Unfinished
-from exporter.remedy import projection
-from exporter.remedy.journal import NAME, VERSION, VERSION_ALONE, Journal
-from exporter.remedy.model import plan
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import (
+from offsetwatch.errors import Busy, JournalDamaged, Overtaken, Unfinished
+from offsetwatch.remedy import projection
+from offsetwatch.remedy.journal import NAME, VERSION, VERSION_ALONE, Journal
+from offsetwatch.remedy.model import plan
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     DeleteTopic,
@@ -28,7 +27,7 @@ from exporter.remedy.model.plan import (
     State,
     ToState,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     Answered,
     Approved,
     Cause,
@@ -46,6 +45,7 @@ from exporter.remedy.model.records import (
     decoded,
     encoded,
 )
+
 from tests.unit.remedy.plans import plan_of
 
 INTENDED = Intended(at=1.0, index=0, undoing=False)
@@ -236,7 +236,7 @@ def test_it_is_on_the_disk_before_it_returns(folder):
 AT_WORK = """
 import sys
 from pathlib import Path
-from exporter.remedy.journal import Journal
+from offsetwatch.remedy.journal import Journal
 with Journal(Path(sys.argv[1])).at_work("lab", "orders", "noon"):
     print("at work", flush=True)
     sys.stdin.read()
@@ -289,7 +289,7 @@ ELSEWHERE = """
 import sys
 from contextlib import closing
 from pathlib import Path
-from exporter.remedy.journal import Journal
+from offsetwatch.remedy.journal import Journal
 with closing(Journal(Path(sys.argv[1]))) as journal:
     print(len(journal.records("p1")))
 """

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.remedy.ledger import Ledger
-from exporter.remedy.model.decisions import Stands, dossier
-from exporter.remedy.model.fleet import Fleet
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.ledger import Ledger
+from offsetwatch.remedy.model.decisions import Stands, dossier
+from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.model.records import (
     Approved,
     Cause,
     Ended,
@@ -22,6 +21,7 @@ from exporter.remedy.model.records import (
     Rejected,
     Resumed,
 )
+
 from tests.unit.remedy.plans import skip_of
 
 AT = 1_800_000_000.0

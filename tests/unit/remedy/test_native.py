@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.remedy.locate import native
+from offsetwatch.remedy.locate import native
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from exporter.errors import CutOff, JournalDamaged
-from exporter.remedy import office as offices
-from exporter.remedy.journal import NAME
-from exporter.remedy.model import desk
-from exporter.remedy.model.desk import (
+from offsetwatch.errors import CutOff, JournalDamaged
+from offsetwatch.remedy import office as offices
+from offsetwatch.remedy.journal import NAME
+from offsetwatch.remedy.model import desk
+from offsetwatch.remedy.model.desk import (
     AlreadyDecided,
     Damaged,
     Desk,
@@ -26,9 +25,9 @@ from exporter.remedy.model.desk import (
     SelfApproval,
     Stale,
 )
-from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.model.plan import Alter
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import Alter
+from offsetwatch.remedy.model.records import (
     BreakerSet,
     ModeSet,
     Opened,
@@ -38,7 +37,8 @@ from exporter.remedy.model.records import (
     Verified,
     decoded,
 )
-from exporter.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
+from offsetwatch.remedy.office import HINTS_MAX, PROPOSAL_S, Office, effective
+
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
 
@@ -522,7 +522,7 @@ def test_a_breaker_closed_by_hand_in_an_earlier_record_is_none(bureau, office):
 
 
 def test_the_journal_is_read_in_pieces(bureau, office, monkeypatch):
-    monkeypatch.setattr("exporter.remedy.ledger._AT_ONCE", 2)
+    monkeypatch.setattr("offsetwatch.remedy.ledger._AT_ONCE", 2)
     for number in range(5):
         bureau.proposed(f"p{number}")
     assert len(office.plans()) == 5

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.evidence import EvidenceItem
-from exporter.remedy.locate import native
-from exporter.remedy.locate.opaque import propose_only
-from exporter.remedy.locate.poison import OpaqueSubject
-from exporter.remedy.model.plan import Pair
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.remedy.locate import native
+from offsetwatch.remedy.locate.opaque import propose_only
+from offsetwatch.remedy.locate.poison import OpaqueSubject
+from offsetwatch.remedy.model.plan import Pair
 
 FILE = Pair('{"filename":"/data/in.txt"}', '{"position":100}')
 ROWS = Pair('{"protocol":"1","table":"db.orders"}', '{"incrementing":7}')

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from offsetwatch.remedy.model import plan as plans
+from offsetwatch.remedy.model.plan import Alter, Pair, Restart, decoded, encoded
 
-from exporter.remedy.model import plan as plans
-from exporter.remedy.model.plan import Alter, Pair, Restart, decoded, encoded
 from tests.unit.remedy.plans import plan_of, skip_of
 
 NOUNS = [

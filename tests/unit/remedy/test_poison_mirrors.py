@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from offsetwatch.model.evidence import EvidenceItem, value_text
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate import native
+from offsetwatch.remedy.locate.connector_facts import MirrorFacts
+from offsetwatch.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
+from offsetwatch.remedy.locate.poison import Identified, MirrorSubject, NotIdentified, Seen
+from offsetwatch.remedy.model.plan import Pair, RecordAt
 
-from exporter.model.evidence import EvidenceItem, value_text
-from exporter.model.records import RawRecord, Window
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate import native
-from exporter.remedy.locate.connector_facts import MirrorFacts
-from exporter.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
-from exporter.remedy.locate.poison import Identified, MirrorSubject, NotIdentified, Seen
-from exporter.remedy.model.plan import Pair, RecordAt
 from tests.unit.remedy.standstills import (
     AT,
     ID,

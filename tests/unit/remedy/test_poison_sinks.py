@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate import native
+from offsetwatch.remedy.locate.connector_facts import SinkFacts
+from offsetwatch.remedy.locate.formats import Converter, Converters
+from offsetwatch.remedy.locate.poison import Identified, NotIdentified, Seen, SinkSubject
+from offsetwatch.remedy.locate.sinks import find_in_sink
+from offsetwatch.remedy.model.plan import Pair, RecordAt
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate import native
-from exporter.remedy.locate.connector_facts import SinkFacts
-from exporter.remedy.locate.formats import Converter, Converters
-from exporter.remedy.locate.poison import Identified, NotIdentified, Seen, SinkSubject
-from exporter.remedy.locate.sinks import find_in_sink
-from exporter.remedy.model.plan import Pair, RecordAt
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,

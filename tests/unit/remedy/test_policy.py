@@ -8,14 +8,13 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
-
-from exporter.config import parse
-from exporter.config.sink_classes import SAFE, UNSAFE, unsafe
-from exporter.model.findings import FindingName
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.fleet import Skip
-from exporter.remedy.model.plan import Action, RecordAt
-from exporter.remedy.model.policy import (
+from offsetwatch.config import parse
+from offsetwatch.config.sink_classes import SAFE, UNSAFE, unsafe
+from offsetwatch.model.findings import FindingName
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.fleet import Skip
+from offsetwatch.remedy.model.plan import Action, RecordAt
+from offsetwatch.remedy.model.policy import (
     Budgets,
     Clock,
     Policy,
@@ -29,7 +28,7 @@ from exporter.remedy.model.policy import (
     selects,
     storm_after,
 )
-from exporter.remedy.policies import policy_of
+from offsetwatch.remedy.policies import policy_of
 
 NOW = 1_800_000_000.0
 ME = ("lab", "orders-sink")

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from offsetwatch.remedy.model.decisions import Stands
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.records import Ending, Refused
 
-from exporter.remedy.model.decisions import Stands
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.plan import Action
-from exporter.remedy.model.policy import Policy
-from exporter.remedy.model.records import Ending, Refused
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
 from tests.unit.remedy.agency import POLICY, Agency
 from tests.unit.remedy.test_agent import failing, only

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.remedy.engine.progress import AWAKE_S, Limits, Progress, applied, replayed
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.engine.progress import AWAKE_S, Limits, Progress, applied, replayed
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Frozen,
@@ -22,7 +21,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     Answered,
     Cause,
     Ended,
@@ -37,6 +36,7 @@ from exporter.remedy.model.records import (
     Turned,
     Verified,
 )
+
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 
 LIMITS = Limits()

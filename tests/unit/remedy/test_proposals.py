@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.model.evidence import EvidenceItem
-from exporter.remedy.model.plan import (
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
@@ -23,7 +22,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Watch,
 )
-from exporter.remedy.model.proposals import (
+from offsetwatch.remedy.model.proposals import (
     DETECTOR,
     QUIET_S,
     RESTART_QUIET_S,
@@ -35,6 +34,7 @@ from exporter.remedy.model.proposals import (
     skip_one,
     stop,
 )
+
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, POISON
 
 SUBJECT = Subject("rest", "lab", "orders", "sink", "cluster-1")

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.model.records import RawRecord
-from exporter.remedy.model import quarantine
-from exporter.remedy.model.quarantine import (
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.model import quarantine
+from offsetwatch.remedy.model.quarantine import (
     CHUNK_BYTES,
     COUNT,
     OURS,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-
-from exporter.remedy.model import records
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model import records
+from offsetwatch.remedy.model.records import (
     Answered,
     Approved,
     Ended,
@@ -16,6 +15,7 @@ from exporter.remedy.model.records import (
     decoded,
     encoded,
 )
+
 from tests.unit.remedy.plans import plan_of
 
 NOUNS = [

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.config import Connect
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.rest_sight import config_sha256
-from exporter.remedy.engine.requests import of_step
-from exporter.remedy.model.plan import (
+from offsetwatch.config import Connect
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.engine.requests import of_step
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -24,6 +23,7 @@ from exporter.remedy.model.plan import (
     State,
     ToState,
 )
+
 from tests.fakes import connect as fake
 
 NAME = "a/b c%"

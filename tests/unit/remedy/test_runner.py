@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from offsetwatch.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
+from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.plan import Alter, State, ToState
+from offsetwatch.remedy.model.records import Cause, Ending, Intended, Turned, Verified
 
-from exporter.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
-from exporter.remedy.model.driver import Answer, Outcome
-from exporter.remedy.model.plan import Alter, State, ToState
-from exporter.remedy.model.records import Cause, Ending, Intended, Turned, Verified
 from tests.fakes.clock import SetClock
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of

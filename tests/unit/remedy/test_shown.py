@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from offsetwatch.daemon import remediation
+from offsetwatch.remedy.model.decisions import Dossier, Stands
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
+from offsetwatch.remedy.model.records import Proposed, Refused, Told
+from offsetwatch.remedy.views import shown
 
-from exporter.daemon import remediation
-from exporter.remedy.model.decisions import Dossier, Stands
-from exporter.remedy.model.desk import Mode
-from exporter.remedy.model.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
-from exporter.remedy.model.records import Proposed, Refused, Told
-from exporter.remedy.views import shown
 from tests.unit.remedy.agency import POLICY, Agency
 
 AT = 1_800_000_000.0

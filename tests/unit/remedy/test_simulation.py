@@ -13,13 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
+from offsetwatch.remedy.engine.progress import Limits, replayed
+from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    Plan,
+    Reset,
+    State,
+    ToState,
+)
+from offsetwatch.remedy.model.records import Ending, Intended
+from offsetwatch.remedy.runner import Result
 
-from exporter.errors import ClientError, CutOff, TimedOut, Unreachable
-from exporter.remedy.engine.progress import Limits, replayed
-from exporter.remedy.model.driver import Answer, Outcome
-from exporter.remedy.model.plan import Alter, AnyStep, Create, Delete, Plan, Reset, State, ToState
-from exporter.remedy.model.records import Ending, Intended
-from exporter.remedy.runner import Result
 from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
+from offsetwatch.remedy.locate.connector_facts import SinkFacts
+from offsetwatch.remedy.locate.formats import UNKNOWN, Converter, Converters
+from offsetwatch.remedy.locate.poison import Place, Seen, Suspect
+from offsetwatch.remedy.locate.sink_decode import SHOWN_MAX, against, decode, untold
 
-from exporter.model.evidence import EvidenceItem
-from exporter.model.records import RawRecord, Window
-from exporter.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
-from exporter.remedy.locate.connector_facts import SinkFacts
-from exporter.remedy.locate.formats import UNKNOWN, Converter, Converters
-from exporter.remedy.locate.poison import Place, Seen, Suspect
-from exporter.remedy.locate.sink_decode import SHOWN_MAX, against, decode, untold
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from offsetwatch.errors import CutOff, Unfinished, Unreachable
+from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.model import decisions
+from offsetwatch.remedy.model.decisions import No, Stands
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
+from offsetwatch.remedy.model.proposals import skip_key, skip_key_of_any
+from offsetwatch.remedy.model.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
 
-from exporter.errors import CutOff, Unfinished, Unreachable
-from exporter.remedy.engine.moves import Aborted, Interrupted
-from exporter.remedy.model import decisions
-from exporter.remedy.model.decisions import No, Stands
-from exporter.remedy.model.driver import Answer, Look, Outcome, Standing
-from exporter.remedy.model.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
-from exporter.remedy.model.proposals import skip_key, skip_key_of_any
-from exporter.remedy.model.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, Bench, skip_of
 
 NOW = 1_800_000_000.0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.connectors import DELETED, StateChange
-from exporter.remedy.state_pins import (
+from offsetwatch.model.connectors import DELETED, StateChange
+from offsetwatch.remedy.state_pins import (
     StatePin,
     compare_incarnation,
     compare_state,

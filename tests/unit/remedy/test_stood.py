@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.model.findings import FailureRun
-from exporter.remedy.locate.poison import Place
-from exporter.remedy.stood import KEPT_MAX, Stood
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.remedy.locate.poison import Place
+from offsetwatch.remedy.stood import KEPT_MAX, Stood
+
 from tests.unit.remedy.standstills import AT
 
 WHOSE = ("west", "c")

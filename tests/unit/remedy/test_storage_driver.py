@@ -8,17 +8,16 @@ import socket
 from pathlib import Path
 
 import pytest
-
-from exporter.clients.standalone_worker import entries_of
-from exporter.clients.whole_topic import HEADER
-from exporter.clients.write.offsets import Written
-from exporter.decode.standalone import write_offsets_file
-from exporter.errors import Denied, TimedOut
-from exporter.remedy.drivers.storage import StorageDriver
-from exporter.remedy.drivers.storages import FileStorage, TopicStorage, Workers
-from exporter.remedy.engine.undo import expected, way_back
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.clients.standalone_worker import entries_of
+from offsetwatch.clients.whole_topic import HEADER
+from offsetwatch.clients.write.offsets import Written
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import Denied, TimedOut
+from offsetwatch.remedy.drivers.storage import StorageDriver
+from offsetwatch.remedy.drivers.storages import FileStorage, TopicStorage, Workers
+from offsetwatch.remedy.engine.undo import expected, way_back
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import (
     Alter,
     Freeze,
     Frozen,
@@ -29,7 +28,8 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.model.stored import reset_records, set_records
+from offsetwatch.remedy.model.stored import reset_records, set_records
+
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.remedy.plans import plan_of

@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 
 import pytest
-
-from exporter.decode.partitioner import partition_of
-from exporter.errors import Refused
-from exporter.remedy.model.plan import Pair, Raw, RawFound
-from exporter.remedy.model.stored import (
+from offsetwatch.decode.partitioner import partition_of
+from offsetwatch.errors import Refused
+from offsetwatch.remedy.model.plan import Pair, Raw, RawFound
+from offsetwatch.remedy.model.stored import (
     Contents,
     Stored,
     connectors,

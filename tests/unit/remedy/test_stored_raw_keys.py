@@ -6,12 +6,11 @@ import base64
 import json
 
 import pytest
-
-from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.decode.partitioner import partition_of
-from exporter.remedy import backups
-from exporter.remedy.model.plan import Pair
-from exporter.remedy.model.stored import (
+from offsetwatch.decode.javamap import connect_key, hash_map_order
+from offsetwatch.decode.partitioner import partition_of
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.stored import (
     Contents,
     Stored,
     notes,
@@ -20,7 +19,7 @@ from exporter.remedy.model.stored import (
     reset_records,
     set_records,
 )
-from exporter.toolbox.documents import Document, kip199, parse
+from offsetwatch.toolbox.documents import Document, kip199, parse
 
 PARTITION = {"name": "a.csv", "path": "/data/in"}
 IDENTITY = '{"name":"a.csv","path":"/data/in"}'

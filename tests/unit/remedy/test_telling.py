@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.remedy.model.decisions import Dossier, Stands
-from exporter.remedy.model.desk import GuardTold, PlanState
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import Frozen, Pair, State, ToState
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.decisions import Dossier, Stands
+from offsetwatch.remedy.model.desk import GuardTold, PlanState
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
+from offsetwatch.remedy.model.records import (
     Answered,
     AnyRecord,
     Cause,
@@ -27,7 +26,8 @@ from exporter.remedy.model.records import (
     Turned,
     Verified,
 )
-from exporter.remedy.views import telling
+from offsetwatch.remedy.views import telling
+
 from tests.unit.remedy.plans import plan_of, skip_of
 
 PLAN = skip_of()

@@ -4,10 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from exporter.remedy.classify.throwables import RULES, veto_of_place, word_of
-from exporter.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, Hint
-from exporter.remedy.classify.throwables.places import PLACES
+from offsetwatch.remedy.classify.throwables import RULES, veto_of_place, word_of
+from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, Hint
+from offsetwatch.remedy.classify.throwables.places import PLACES
 
 ERRORS = (Path(__file__).parent / "kafka_errors.txt").read_text().split()
 NAMES = [name for rule in RULES for name in rule.names]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.remedy.engine.undo import changes, expected, harmless, irreversible, way_back
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.engine.undo import changes, expected, harmless, irreversible, way_back
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -27,6 +26,7 @@ from exporter.remedy.model.plan import (
     Watch,
     Write,
 )
+
 from tests.unit.remedy.plans import POISON, plan_of
 
 A, B = Pair("a", "1"), Pair("b", "2")

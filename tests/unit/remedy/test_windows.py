@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from offsetwatch.config import Kafka
+from offsetwatch.errors import Denied, Refused, TimedOut, Unreachable
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.poison import Identified, NotIdentified, OpaqueSubject
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.windows import Finder, FindLimits, KafkaReaders
 
-from exporter.config import Kafka
-from exporter.errors import Denied, Refused, TimedOut, Unreachable
-from exporter.model.evidence import EvidenceItem
-from exporter.model.readings import LogBounds
-from exporter.model.records import IncompleteRead, RawRecord, Window
-from exporter.model.topology import TopicPartition
-from exporter.remedy.locate.connector_facts import MirrorFacts, SinkFacts
-from exporter.remedy.locate.poison import Identified, NotIdentified, OpaqueSubject
-from exporter.remedy.model.plan import Pair
-from exporter.remedy.windows import Finder, FindLimits, KafkaReaders
 from tests.fakes.batches import batch, store
 from tests.fakes.batches import record as in_batch
 from tests.fakes.broker import MockBroker

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from exporter.remedy.engine.progress import Progress
-from exporter.remedy.model.driver import Answer
-from exporter.remedy.model.plan import (
+from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
@@ -29,7 +28,7 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.model.records import (
+from offsetwatch.remedy.model.records import (
     AbortAsked,
     Answered,
     AnyRecord,
@@ -58,7 +57,8 @@ from exporter.remedy.model.records import (
     Turned,
     Verified,
 )
-from exporter.remedy.views import words
+from offsetwatch.remedy.views import words
+
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 A, B = Pair("a", "1"), Pair("b", None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.remedy import worker_files
+from offsetwatch.remedy.locate.connector_facts import mirror_facts, sink_facts
+from offsetwatch.remedy.locate.coordinates import LOG_CHARS_MAX
+from offsetwatch.remedy.locate.formats import Converter
 
-from exporter.remedy import worker_files
-from exporter.remedy.locate.connector_facts import mirror_facts, sink_facts
-from exporter.remedy.locate.coordinates import LOG_CHARS_MAX
-from exporter.remedy.locate.formats import Converter
 from tests.unit.remedy.standstills import JSON, STRING
 
 WORKER = f"""

@@ -1,10 +1,11 @@
 import json
 
-from exporter import documents
-from exporter.model.offsets import SourceOffset
-from exporter.model.topology import MirrorFlow, Topology
-from exporter.serve import api
-from exporter.state.snapshot import EMPTY
+from offsetwatch import documents
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.topology import MirrorFlow, Topology
+from offsetwatch.serve import api
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.changed import replace
 
 from .worlds import FORGOTTEN, MIRROR, SINK, SYNC, full, number, source

@@ -1,9 +1,8 @@
 import re
 
 import pytest
-
-from exporter.serve.catalog import CATALOG, describe
-from exporter.serve.families import collect
+from offsetwatch.serve.catalog import CATALOG, describe
+from offsetwatch.serve.families import collect
 
 from .worlds import BUILD, RELOADED, full
 

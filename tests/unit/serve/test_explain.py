@@ -1,16 +1,15 @@
 import msgspec
 import pytest
-
-from exporter import documents
-from exporter.cli import explain as cli_explain
-from exporter.decode.javamap import connect_key
-from exporter.errors import ConfigError
-from exporter.model.connectors import SinkSettings, Task
-from exporter.model.findings import FindingName as Name
-from exporter.model.moments import Moment
-from exporter.model.observations import SinkOffset, TopicFactsRead
-from exporter.model.readings import LogBounds
-from exporter.model.topology import (
+from offsetwatch import documents
+from offsetwatch.cli import explain as cli_explain
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.errors import ConfigError
+from offsetwatch.model.connectors import SinkSettings, Task
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.observations import SinkOffset, TopicFactsRead
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import (
     UNCONFIGURED,
     KafkaTopic,
     TopicFacts,
@@ -18,7 +17,8 @@ from exporter.model.topology import (
     TopicRole,
     TopicRouter,
 )
-from exporter.serve.explain import document, find
+from offsetwatch.serve.explain import document, find
+
 from tests.changed import replace
 from tests.unit.serve.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source

@@ -3,6 +3,21 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.connectors import Task
+from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.columns import Columns, Family
+from offsetwatch.serve.columns import family as family_of
+from offsetwatch.serve.exposition import Encoder, Exposition, _header
+from offsetwatch.serve.families import collect
+from offsetwatch.serve.negotiate import (
+    FORMATS,
+    OPENMETRICS_0_0_1,
+    OPENMETRICS_1_0_0,
+    TEXT_0_0_4,
+    TEXT_1_0_0,
+)
+from offsetwatch.serve.spec import Spec
+from offsetwatch.state.snapshot import EMPTY
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -12,21 +27,6 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.model.connectors import Task
-from exporter.serve.catalog import CATALOG
-from exporter.serve.columns import Columns, Family
-from exporter.serve.columns import family as family_of
-from exporter.serve.exposition import Encoder, Exposition, _header
-from exporter.serve.families import collect
-from exporter.serve.negotiate import (
-    FORMATS,
-    OPENMETRICS_0_0_1,
-    OPENMETRICS_1_0_0,
-    TEXT_0_0_4,
-    TEXT_1_0_0,
-)
-from exporter.serve.spec import Spec
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 
 from .worlds import (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from exporter import documents
-from exporter.cli import explain, verbs
-from exporter.model.connectors import ConnectorKind
-from exporter.serve import explain as serve_explain
-from exporter.serve import failover
-from exporter.serve.explain import document
-from exporter.serve.status import status
-from exporter.state.snapshot import EMPTY
+from offsetwatch import documents
+from offsetwatch.cli import explain, verbs
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.serve import explain as serve_explain
+from offsetwatch.serve import failover
+from offsetwatch.serve.explain import document
+from offsetwatch.serve.status import status
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
 from tests.unit.state.test_failover import (

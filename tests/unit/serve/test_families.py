@@ -1,23 +1,23 @@
 import dataclasses
 
 import pytest
-
-from exporter.model.connectors import STATES, Task
-from exporter.model.observations import (
+from offsetwatch.model.connectors import STATES, Task
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
     InputId,
     rest_offsets_input,
 )
-from exporter.model.offsets import SourceOffset
-from exporter.model.topology import KafkaTopic
-from exporter.serve import catalog, catalog_mm2
-from exporter.serve.families import collect
-from exporter.serve.spec import INPUT
-from exporter.state.pipeline import PipelineView
-from exporter.state.snapshot import EMPTY, InputView
-from exporter.state.usual import UsualView
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.serve import catalog, catalog_mm2
+from offsetwatch.serve.families import collect
+from offsetwatch.serve.spec import INPUT
+from offsetwatch.state.pipeline import PipelineView
+from offsetwatch.state.snapshot import EMPTY, InputView
+from offsetwatch.state.usual import UsualView
+
 from tests.changed import replace
 
 from .worlds import BUILD, FORGOTTEN, FOUND, MIRROR, RELOADED, connector, full, number, source

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter import documents
-from exporter.cli.told import print_findings
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import (
+from offsetwatch import documents
+from offsetwatch.cli.told import print_findings
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import (
     FINDINGS_MAX,
     Finding,
     FindingName,
@@ -18,11 +17,12 @@ from exporter.model.findings import (
     Severity,
     Verdict,
 )
-from exporter.serve import catalog
-from exporter.serve.families import collect
-from exporter.serve.findings import finding_row, finding_rows, findings, judgement_row, read
-from exporter.serve.overview import overview
-from exporter.state.snapshot import EMPTY
+from offsetwatch.serve import catalog
+from offsetwatch.serve.families import collect
+from offsetwatch.serve.findings import finding_row, finding_rows, findings, judgement_row, read
+from offsetwatch.serve.overview import overview
+from offsetwatch.state.snapshot import EMPTY
+
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED
 

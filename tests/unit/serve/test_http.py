@@ -10,16 +10,16 @@ from datetime import datetime
 
 import httpx
 import pytest
+from offsetwatch.errors import ConfigError, Unreachable
+from offsetwatch.serve.http import Pulse, ReadServer
+from offsetwatch.serve.renders import RENDERS_MAX
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from structlog.testing import capture_logs
 
-from exporter.errors import ConfigError, Unreachable
-from exporter.serve.http import Pulse, ReadServer
-from exporter.serve.renders import RENDERS_MAX
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 from tests.waiting import DEADLINE_S, until
 
@@ -229,7 +229,7 @@ def test_whether_the_loop_turns_is_asked_once_the_snapshot_is_fresh(world):
 
 
 def test_a_loop_that_never_ticks_again_does_not_keep_requests_for_good(client, world, monkeypatch):
-    monkeypatch.setattr("exporter.serve.http.PICTURE_LOOKS_MAX", 3)
+    monkeypatch.setattr("offsetwatch.serve.http.PICTURE_LOOKS_MAX", 3)
     world.fresh = False
     assert without_process(samples(client.get("/metrics").text)) == expected_here(world.now)
 

@@ -1,6 +1,5 @@
 import pytest
-
-from exporter.serve.negotiate import (
+from offsetwatch.serve.negotiate import (
     OPENMETRICS_0_0_1,
     OPENMETRICS_1_0_0,
     RANGES_MAX,

@@ -8,13 +8,13 @@ import shlex
 
 import httpx
 import pytest
+from offsetwatch.cli.plan_commands import plan_approve
+from offsetwatch.model.conditions import urgency
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.serve import overview, page, trends
+from offsetwatch.state.snapshot import EMPTY, RestConnector, Snapshot
+from offsetwatch.state.trends import Trends
 
-from exporter.cli.plan_commands import plan_approve
-from exporter.model.conditions import urgency
-from exporter.model.connectors import ConnectorKind, Task
-from exporter.serve import overview, page, trends
-from exporter.state.snapshot import EMPTY, RestConnector, Snapshot
-from exporter.state.trends import Trends
 from tests.browser import worlds as mornings
 from tests.changed import replace
 

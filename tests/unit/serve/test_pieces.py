@@ -8,8 +8,7 @@ from itertools import pairwise
 from aiohttp.abc import AbstractStreamWriter
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.serve.pieces import PIECE_BYTES, Pieces, gathered
+from offsetwatch.serve.pieces import PIECE_BYTES, Pieces, gathered
 
 SMALL = b"a line\n"
 LARGE = bytes(PIECE_BYTES)

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
+from offsetwatch.model.connectors import Task
+from offsetwatch.serve import read_openapi
+from offsetwatch.state.snapshot import EMPTY
 from schemathesis.openapi.checks import JsonSchemaError
 
-from exporter.model.connectors import Task
-from exporter.serve import read_openapi
-from exporter.state.snapshot import EMPTY
 from tests.changed import replace
 from tests.unit.serve.test_http import World, serving
 from tests.unit.serve.worlds import connector, full

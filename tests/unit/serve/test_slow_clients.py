@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
+from offsetwatch.serve import connection, http, renders
+from offsetwatch.serve.pieces import Pieces
 from structlog.testing import capture_logs
 
-from exporter.serve import connection, http, renders
-from exporter.serve.pieces import Pieces
 from tests.changed import replace
 from tests.waiting import DEADLINE_S, until
 

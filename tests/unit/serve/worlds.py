@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import STATES, ConnectorKind, Task
-from exporter.model.evidence import EvidenceItem
-from exporter.model.findings import (
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import STATES, ConnectorKind, Task
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import (
     Finding,
     FindingName,
     Judgement,
@@ -13,16 +13,16 @@ from exporter.model.findings import (
     Severity,
     Verdict,
 )
-from exporter.model.observations import CONNECT_REST, TAIL, InputId
-from exporter.model.offsets import SourceOffset
-from exporter.model.pipeline import FeedStatus, PipelineStatus
-from exporter.model.remedies import RemedySeen, ReplicaSeen
-from exporter.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from exporter.serve.families import Build, Reload, WebFile
-from exporter.serve.spec import INPUT
-from exporter.state.lint import TopicProblem
-from exporter.state.pipeline import PipelineView
-from exporter.state.snapshot import (
+from offsetwatch.model.observations import CONNECT_REST, TAIL, InputId
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from offsetwatch.serve.families import Build, Reload, WebFile
+from offsetwatch.serve.spec import INPUT
+from offsetwatch.state.lint import TopicProblem
+from offsetwatch.state.pipeline import PipelineView
+from offsetwatch.state.snapshot import (
     EMPTY,
     CheckpointView,
     ConnectorView,
@@ -39,7 +39,8 @@ from exporter.state.snapshot import (
     TailView,
     TopicRecreation,
 )
-from exporter.state.usual import UsualView
+from offsetwatch.state.usual import UsualView
+
 from tests.changed import replace
 
 BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")

@@ -8,8 +8,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from exporter.state.account import (
+from offsetwatch.state.account import (
     ALTERED,
     NOTHING_LOST,
     RECREATED,
@@ -18,8 +17,9 @@ from exporter.state.account import (
     Look,
     Lost,
 )
-from exporter.state.pace import JUMPS_MAX, Pace
-from exporter.state.trail import News
+from offsetwatch.state.pace import JUMPS_MAX, Pace
+from offsetwatch.state.trail import News
+
 from tests.changed import replace
 
 FLUSH_S = 60.0

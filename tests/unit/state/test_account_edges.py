@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.state.account import ALTERED, RECREATED, RETENTION
-from exporter.state.trail import News
+from offsetwatch.state.account import ALTERED, RECREATED, RETENTION
+from offsetwatch.state.trail import News
 
 from .test_account import Watched, steady, synced
 

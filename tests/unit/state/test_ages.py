@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed
-from exporter.model.topology import TopicPartition
-from exporter.state import ages as states_ages
-from exporter.state.ages import (
+from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state import ages as states_ages
+from offsetwatch.state.ages import (
     ENDS_MAX,
     LOG_ENDS,
     NOTHING_WAITS,
@@ -18,7 +17,7 @@ from exporter.state.ages import (
     Ages,
     Stretch,
 )
-from exporter.state.lag import lag_seconds
+from offsetwatch.state.lag import lag_seconds
 
 from .worlds import NOW, SYNCS, World, mirror, mirrors, orders
 

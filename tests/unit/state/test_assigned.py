@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     TAIL,
     AssignmentConfirmed,
     InputId,
     OffsetsTopicLost,
     PartitionsAssigned,
 )
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
 
 from .worlds import OFFSETS, STALE_S, SYNCS, World, mirror, mirrors, orders, record, source
 

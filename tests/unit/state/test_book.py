@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.model.baselines import Baselines
-from exporter.model.connectors import ConnectorConfigured
-from exporter.model.observations import (
+from offsetwatch.model.baselines import Baselines
+from offsetwatch.model.connectors import ConnectorConfigured
+from offsetwatch.model.observations import (
     CONNECT_REST,
     BaselinesSeen,
     ConnectorsListed,
@@ -21,13 +20,13 @@ from exporter.model.observations import (
     PipelineSeen,
     SinkOffset,
 )
-from exporter.model.pipeline import PipelineStatus
-from exporter.model.readings import ProbesRead
-from exporter.model.remedies import RemedySeen, ReplicaSeen
-from exporter.model.topology import KafkaTopic, ListingTopics, StatusTopic
-from exporter.state import fate_memory
-from exporter.state.fate import Fates
-from exporter.state.site import ConnectSite
+from offsetwatch.model.pipeline import PipelineStatus
+from offsetwatch.model.readings import ProbesRead
+from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
+from offsetwatch.state import fate_memory
+from offsetwatch.state.fate import Fates
+from offsetwatch.state.site import ConnectSite
 
 from .test_histories import STATUS, found
 from .test_listing import CONFIGS, MM2

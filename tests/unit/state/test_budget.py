@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from offsetwatch.model.observations import TAIL
+from offsetwatch.model.readings import FirstRecord, LogBounds
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.serve.columns import Family
+from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.state import budget
+from offsetwatch.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
+from offsetwatch.state.site import ConnectSite
 
-from exporter.model.observations import TAIL
-from exporter.model.readings import FirstRecord, LogBounds
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.serve.columns import Family
-from exporter.serve.families import Build, Reload, collect
-from exporter.state import budget
-from exporter.state.budget import PER_MIRROR_PARTITION, PER_SOURCE_PARTITION, Budget
-from exporter.state.site import ConnectSite
 from tests.changed import replace
 
 from .worlds import FILE, STALE_S, SYNCS, World, mirror, orders, record, source, sync

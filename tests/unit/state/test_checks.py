@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import RestOffsetsAsked, RestOffsetsRead
-from exporter.model.topology import KafkaTopic
-from exporter.state.checks import ANSWER_MAX_S, EXAMPLES_MAX, GRACE_S
+from offsetwatch.model.observations import RestOffsetsAsked, RestOffsetsRead
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.checks import ANSWER_MAX_S, EXAMPLES_MAX, GRACE_S
 
 from .worlds import FILE, STALE_S, World, files, orders, source
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-
-from exporter.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
-from exporter.model.observations import ConnectorsListed
-from exporter.state.connector_list import (
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
+from offsetwatch.model.observations import ConnectorsListed
+from offsetwatch.state.connector_list import (
     CONFIGURATION_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
@@ -16,7 +15,8 @@ from exporter.state.connector_list import (
     STRANGERS_MAX,
     ConnectorList,
 )
-from exporter.state.snapshot import WithoutState
+from offsetwatch.state.snapshot import WithoutState
+
 from tests.changed import replace
 
 from .worlds import mirror, source

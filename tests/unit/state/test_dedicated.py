@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import TAIL, InputId
-from exporter.model.topology import KafkaTopic, OffsetsTopic
+from offsetwatch.model.observations import TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+
 from tests.changed import replace
 
 from .worlds import FILE, OFFSETS, STALE_S, World, mirror, orders, record, source

@@ -5,15 +5,14 @@ of it is new.
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.observations import SyncRecord
-from exporter.model.offsets import MirrorPartition
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state.account import NOTHING_LOST
-from exporter.state.ages import Ages
-from exporter.state.lag import Seen
-from exporter.state.mirrors import (
+from offsetwatch.model.observations import SyncRecord
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.account import NOTHING_LOST
+from offsetwatch.state.ages import Ages
+from offsetwatch.state.lag import Seen
+from offsetwatch.state.mirrors import (
     EndsBook,
     Position,
     SyncBook,
@@ -21,8 +20,9 @@ from exporter.state.mirrors import (
     positions,
     sync_views,
 )
-from exporter.state.snapshot import MirrorPartitionView
-from exporter.state.sync_lead import SyncLeads
+from offsetwatch.state.snapshot import MirrorPartitionView
+from offsetwatch.state.sync_lead import SyncLeads
+
 from tests.changed import replace
 
 from .worlds import NOW, sync

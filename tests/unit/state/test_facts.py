@@ -1,8 +1,7 @@
 import pytest
-
-from exporter.model.observations import TopicFactsRead
-from exporter.model.topology import KafkaTopic, TopicFacts, TopicRole
-from exporter.state.facts import FACTS_EVERY_S, FACTS_STALE_S, INTRUDER_RECENT_S
+from offsetwatch.model.observations import TopicFactsRead
+from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
+from offsetwatch.state.facts import FACTS_EVERY_S, FACTS_STALE_S, INTRUDER_RECENT_S
 
 from .worlds import FILE, OFFSETS, World, source
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.connectors import Condition, ConnectorKind, Task, TaskStatus
-from exporter.model.observations import (
+from offsetwatch.model.connectors import Condition, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.observations import (
     GROUPS,
     CheckpointRecord,
     GroupOffset,
@@ -17,13 +16,14 @@ from exporter.model.observations import (
     ListingRecord,
     TopicsSeen,
 )
-from exporter.model.offsets import Checkpoint, Heartbeat
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
-from exporter.state import failover
-from exporter.state.failover import groups_input
-from exporter.state.site import ConnectSite
-from exporter.state.snapshot import GroupView
+from offsetwatch.model.offsets import Checkpoint, Heartbeat
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
+from offsetwatch.state import failover
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.snapshot import GroupView
+
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, source, sync
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.account import NOTHING_LOST
+from offsetwatch.state.fate import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
+from offsetwatch.state.snapshot import Loss, TopicRecreation
+from offsetwatch.state.trail import GAPS_MAX
 
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
-from exporter.state.account import NOTHING_LOST
-from exporter.state.fate import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
-from exporter.state.snapshot import Loss, TopicRecreation
-from exporter.state.trail import GAPS_MAX
 from tests.changed import replace
 
 from .worlds import SYNCS, World, mirror, mirrors, orders

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.connectors import Task
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.state import fate
-from exporter.state.account import NOTHING_LOST
-from exporter.state.fate import (
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state import fate
+from offsetwatch.state.account import NOTHING_LOST
+from offsetwatch.state.fate import (
     GRACE_S,
     TOLD_EVERY_S,
     UNSEEN_S,
@@ -18,9 +17,10 @@ from exporter.state.fate import (
     Round,
     doing,
 )
-from exporter.state.pace import WINDOW_S
-from exporter.state.snapshot import Loss
-from exporter.state.trail import News
+from offsetwatch.state.pace import WINDOW_S
+from offsetwatch.state.snapshot import Loss
+from offsetwatch.state.trail import News
+
 from tests.changed import replace
 
 from .worlds import NOW, World, mirror

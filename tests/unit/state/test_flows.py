@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.observations import BrokersSeen
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.flows import cluster_at, mirror_flows, named_over_found, sink_groups
 
-from exporter.model.observations import BrokersSeen
-from exporter.model.topology import KafkaTopic
-from exporter.state.flows import cluster_at, mirror_flows, named_over_found, sink_groups
 from tests.changed import replace
 
 from .worlds import SYNCS, mirror, mirrors, sink, source

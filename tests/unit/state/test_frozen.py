@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import TAIL, Frozen, InputId
+from offsetwatch.model.observations import TAIL, Frozen, InputId
 
 from .worlds import (
     FILE,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,
     StatusRecord,
     TaskStatus,
     TopicUse,
 )
-from exporter.model.observations import ListingRecord, TopicFactsRead
-from exporter.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
-from exporter.state import histories
-from exporter.state.histories import CHANGES_KEPT, Histories, deletions
-from exporter.state.site import ConnectSite
+from offsetwatch.model.observations import ListingRecord, TopicFactsRead
+from offsetwatch.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
+from offsetwatch.state import histories
+from offsetwatch.state.histories import CHANGES_KEPT, Histories, deletions
+from offsetwatch.state.site import ConnectSite
+
 from tests.changed import replace
 
 from .worlds import World, files, source

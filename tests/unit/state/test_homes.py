@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from exporter.model.topology import KafkaTopic
-from exporter.state.homes import Homes
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.homes import Homes
 
 HOME, OWN = KafkaTopic("east", "connect-offsets"), KafkaTopic("east", "files-offsets")
 

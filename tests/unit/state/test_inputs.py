@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
     TAIL,

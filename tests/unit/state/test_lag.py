@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.state.lag import Lag, lag_seconds, replication_lag, sink_lag
+from offsetwatch.state.lag import Lag, lag_seconds, replication_lag, sink_lag
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.state.landing import OWN, Met, Standing, met
+from offsetwatch.state.syncs import PartitionSyncs
 
-from exporter.model.readings import LogBounds
-from exporter.state.landing import OWN, Met, Standing, met
-from exporter.state.syncs import PartitionSyncs
 from tests.changed import replace
 
 

@@ -1,6 +1,5 @@
 import pytest
-
-from exporter.model.topology import (
+from offsetwatch.model.topology import (
     KafkaTopic,
     ListingTopics,
     MirrorFlow,
@@ -9,7 +8,7 @@ from exporter.model.topology import (
     TopicRole,
     Topology,
 )
-from exporter.state.lint import (
+from offsetwatch.state.lint import (
     RECORDS_FEW,
     Intruder,
     checkpoints_topic,
@@ -19,6 +18,7 @@ from exporter.state.lint import (
     shared,
     sibling_names,
 )
+
 from tests.changed import replace
 
 AT = KafkaTopic("east", "connect-offsets")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorConfigured,
     ConnectorKind,
@@ -15,11 +14,11 @@ from exporter.model.connectors import (
     TasksCommitted,
     TaskStatus,
 )
-from exporter.model.observations import ListingRecord, ListingTopicsFound
-from exporter.model.topology import KafkaTopic, ListingTopics, TopicPartition
-from exporter.state import listing as listing_module
-from exporter.state.listing import Listing
-from exporter.state.site import ConnectSite
+from offsetwatch.model.observations import ListingRecord, ListingTopicsFound
+from offsetwatch.model.topology import KafkaTopic, ListingTopics, TopicPartition
+from offsetwatch.state import listing as listing_module
+from offsetwatch.state.listing import Listing
+from offsetwatch.state.site import ConnectSite
 
 from .worlds import FILE, World, mirror, orders
 

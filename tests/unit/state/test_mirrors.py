@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.observations import LOG_ENDS, TAIL, ConnectorsListed
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.state import mirrors as mirrors_module
+from offsetwatch.state.account import NOTHING_LOST
+from offsetwatch.state.ages import RECHECK_S
+from offsetwatch.state.mirrors import ASKS_OPEN_MAX
 
-from exporter.model.connectors import Task
-from exporter.model.observations import LOG_ENDS, TAIL, ConnectorsListed
-from exporter.model.offsets import MirrorPartition
-from exporter.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state import mirrors as mirrors_module
-from exporter.state.account import NOTHING_LOST
-from exporter.state.ages import RECHECK_S
-from exporter.state.mirrors import ASKS_OPEN_MAX
 from tests.changed import replace
 
 from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record

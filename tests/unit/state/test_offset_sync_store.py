@@ -8,8 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-from exporter.state.offset_sync_store import (
+from offsetwatch.state.offset_sync_store import (
     SYNCS_PER_PARTITION,
     TOO_FAR_BACK,
     OffsetSyncStore,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.state import overall
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 
-from exporter.state import overall
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, full, number, source
 

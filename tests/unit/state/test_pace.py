@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.state.pace import JUMPS_MAX, JUMPS_S, WINDOW_S, Pace
+from offsetwatch.state.pace import JUMPS_MAX, JUMPS_S, WINDOW_S, Pace
 
 FLUSH_S = 60.0
 

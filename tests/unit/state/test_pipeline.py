@@ -1,6 +1,6 @@
-from exporter.model.observations import PipelineSeen
-from exporter.model.pipeline import FeedStatus, PipelineStatus
-from exporter.state.pipeline import PipelineBook
+from offsetwatch.model.observations import PipelineSeen
+from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.state.pipeline import PipelineBook
 
 NOON = 1_795_262_400.0
 FEED = FeedStatus("east", decoded=9, undecodable=1, behind=4, gaps=2)

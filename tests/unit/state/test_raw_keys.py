@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.decode.javamap import connect_key, hash_map_order
+from offsetwatch.state.sources import SourceBook
 
-from exporter.decode.javamap import connect_key, hash_map_order
-from exporter.state.sources import SourceBook
 from tests.unit.state.test_checks import settled
 
 from .worlds import NOW, OFFSETS, World, files, orders, record, source

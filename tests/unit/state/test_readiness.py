@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputFailed, InputId
-from exporter.model.topology import KafkaTopic
-from exporter.state.readiness import DENIALS
-from exporter.state.site import ConnectSite
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputFailed,
+    InputId,
+)
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.readiness import DENIALS
+from offsetwatch.state.site import ConnectSite
+
 from tests.changed import replace
 
 from .worlds import OFFSETS, SYNCS, World, files, mirror, mirrors, orders, record, sink, source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import InputId
+from offsetwatch.model.observations import InputId
 
 from .worlds import FILE, NOW, OFFSETS, SYNCS, files, mirrors, orders, record, source, sync
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.model.topology import KafkaTopic, MirrorFlow
-from exporter.state.remote import DEFAULT, IDENTITY, beside, remote_topic
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.remote import DEFAULT, IDENTITY, beside, remote_topic
+
 from tests.changed import replace
 
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state.snapshot import MirrorPartitionView
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.state.snapshot import MirrorPartitionView
 
 from .worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders, sync
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from exporter.model.connectors import SinkSettings
-from exporter.model.observations import (
+from offsetwatch.model.connectors import SinkSettings
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     TAIL,
@@ -17,9 +16,10 @@ from exporter.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from exporter.model.topology import KafkaTopic
-from exporter.state.rest_offsets import RESET_AFTER_POLLS
-from exporter.state.site import ConnectSite
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.rest_offsets import RESET_AFTER_POLLS
+from offsetwatch.state.site import ConnectSite
+
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source, sync
 
 OTHER = {"filename": "/data/other.txt"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from exporter.model.topology import MirrorFlow, TopicRouter
-from exporter.state.remote import (
+from offsetwatch.model.topology import MirrorFlow, TopicRouter
+from offsetwatch.state.remote import (
     DEFAULT,
     IDENTITY,
     contradicted_copy,
@@ -17,7 +16,8 @@ from exporter.state.remote import (
     remote_topic,
     source_topic,
 )
-from exporter.state.routers import through
+from offsetwatch.state.routers import through
+
 from tests.changed import replace
 
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)

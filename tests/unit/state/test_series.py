@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from exporter.judge.judge import Judge
-from exporter.judge.settings import Settings
-from exporter.model.baselines import HOURS, Baseline
-from exporter.model.connectors import Task
-from exporter.model.findings import FindingName, Severity
-from exporter.model.observations import SinkOffset
-from exporter.model.readings import LogBounds
-from exporter.model.series import SeriesGroup
-from exporter.model.topology import TopicPartition
-from exporter.serve.families import Build, Reload, collect
-from exporter.state import series
-from exporter.state.series import PER_CONNECTOR, UNLIMITED, SeriesBound, SeriesLimits
-from exporter.state.snapshot import Snapshot
-from exporter.state.usual import UsualView
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import FindingName, Severity
+from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.series import SeriesGroup
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.state import series
+from offsetwatch.state.series import PER_CONNECTOR, UNLIMITED, SeriesBound, SeriesLimits
+from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.usual import UsualView
+
 from tests.changed import replace
 from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 from tests.unit.state.worlds import SYNCS, World, mirror, orders, sink, source, sync

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.state.shadows import Shadows
-from exporter.state.sources import SourceBook
+from offsetwatch.state.shadows import Shadows
+from offsetwatch.state.sources import SourceBook
 
 from .worlds import record
 

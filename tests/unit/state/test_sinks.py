@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     GROUPS,
     ConnectorsListed,
     InputId,
@@ -10,9 +9,10 @@ from exporter.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from exporter.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
-from exporter.model.topology import TopicPartition
-from exporter.state.ages import LOG_ENDS, RECORD
+from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.ages import LOG_ENDS, RECORD
+
 from tests.changed import replace
 
 from .worlds import NOW, STALE_S, World, sink, source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model.connectors import (
+from offsetwatch.model.connectors import (
     ConfigRecord,
     Connector,
     ConnectorConfigured,
@@ -10,7 +10,7 @@ from exporter.model.connectors import (
     StatusRecord,
     TaskStatus,
 )
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     InputFailed,
     InputId,
     ListingRecord,
@@ -18,9 +18,10 @@ from exporter.model.observations import (
     SourceRecord,
     TailRead,
 )
-from exporter.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
-from exporter.state.inputs import Inputs
-from exporter.state.site import ConnectSite, Site
+from offsetwatch.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.site import ConnectSite, Site
+
 from tests.changed import replace
 
 from .test_listing import CONFIGS, FILES, MM2, STATUS, condition

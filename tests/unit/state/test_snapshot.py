@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.state.snapshot import EMPTY
+from offsetwatch.state.snapshot import EMPTY
 
 
 def test_before_the_first_tick_nothing_is_ready_and_it_is_no_time():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.offsets import FLOAT_EXACT_MAX, MirrorPartition
-from exporter.state.sources import SourceBook
+from offsetwatch.model.offsets import FLOAT_EXACT_MAX, MirrorPartition
+from offsetwatch.state.sources import SourceBook
 
 from .worlds import NOW, orders, record
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.observations import TAIL, InputId
-from exporter.model.topology import KafkaTopic
+from offsetwatch.model.observations import TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic
 
 from .worlds import FILE, NOW, OFFSETS, World, files, mirror, orders, record, source
 

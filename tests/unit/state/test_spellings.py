@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 from msgspec.structs import replace
+from offsetwatch.decode.javamap import hash_map_order
+from offsetwatch.state.spellings import KeySpellings, spellings_of
 
-from exporter.decode.javamap import hash_map_order
-from exporter.state.spellings import KeySpellings, spellings_of
 from tests.unit.state.worlds import record
 
 FIELDS = ("name", "path")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.topology import TopicPartition
-from exporter.state.sync_lead import LEAD_INTERVALS, PartitionProgress, SyncLeads, SyncRun
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.sync_lead import LEAD_INTERVALS, PartitionProgress, SyncLeads, SyncRun
 
 ORDERS = TopicPartition("orders", 0)
 INTERVAL_S = 60.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-
-from exporter.state.offset_sync_store import TOO_FAR_BACK, OffsetSyncStore
-from exporter.state.syncs import PIECES_MAX, PartitionSyncs, SyncHistory
+from offsetwatch.state.offset_sync_store import TOO_FAR_BACK, OffsetSyncStore
+from offsetwatch.state.syncs import PIECES_MAX, PartitionSyncs, SyncHistory
 
 END = 10**9
 

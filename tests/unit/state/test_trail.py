@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.model.topology import TopicPartition
-from exporter.state.mirrors import SyncBook
-from exporter.state.trail import GAPS_MAX, News, Trail
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.mirrors import SyncBook
+from offsetwatch.state.trail import GAPS_MAX, News, Trail
 
 from .worlds import sync
 

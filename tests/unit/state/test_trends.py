@@ -6,11 +6,11 @@ import sys
 from dataclasses import fields
 
 import pytest
+from offsetwatch.state import trends as module
+from offsetwatch.state.marks import Column, Marks, unpacked
+from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.state.trends import EVERY_S, MARKS_MAX, Trends
 
-from exporter.state import trends as module
-from exporter.state.marks import Column, Marks, unpacked
-from exporter.state.snapshot import EMPTY, Snapshot
-from exporter.state.trends import EVERY_S, MARKS_MAX, Trends
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.model.readings import LogBounds
-from exporter.model.topology import TopicPartition
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
 from .worlds import NOW, World, mirror, mirrors, orders
 

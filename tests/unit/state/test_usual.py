@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
-from exporter.model.observations import BaselinesSeen
-from exporter.state.usual import NOTHING_PUBLISHED, UsualBook
+from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
+from offsetwatch.model.observations import BaselinesSeen
+from offsetwatch.state.usual import NOTHING_PUBLISHED, UsualBook
 
 KNOWN = Baseline(
     connect_cluster="lab",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from exporter.model.observations import SinkOffset
-from exporter.model.readings import LogBounds
-from exporter.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from exporter.serve.api import connectors as connectors_json
-from exporter.serve.api import flows as flows_json
-from exporter.serve.families import Build, Reload, collect
-from exporter.state.site import ConnectSite
+from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.serve.api import connectors as connectors_json
+from offsetwatch.serve.api import flows as flows_json
+from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.state.site import ConnectSite
+
 from tests.changed import replace
 
 from .worlds import FILE, SYNCS, World, mirror, orders, sink, source

@@ -6,17 +6,17 @@ import json
 from collections import Counter
 from itertools import count
 
-from exporter.decode.javamap import connect_key
-from exporter.decode.jsontext import encode_sorted
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.model.connectors import (
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.model.connectors import (
     Connector,
     ConnectorKind,
     MirrorSettings,
     SinkSettings,
     Task,
 )
-from exporter.model.observations import (
+from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
@@ -41,8 +41,8 @@ from exporter.model.observations import (
     TailRead,
     rest_offsets_input,
 )
-from exporter.model.offsets import MirrorPartition, OffsetSync, SourceKey
-from exporter.model.readings import (
+from offsetwatch.model.offsets import MirrorPartition, OffsetSync, SourceKey
+from offsetwatch.model.readings import (
     EndsAsked,
     EndsRead,
     FirstRecord,
@@ -51,11 +51,11 @@ from exporter.model.readings import (
     Probed,
     ProbesRead,
 )
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.state.book import Book
-from exporter.state.series import UNLIMITED, SeriesLimits
-from exporter.state.site import ConnectSite
-from exporter.state.snapshot import (
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.state.book import Book
+from offsetwatch.state.series import UNLIMITED, SeriesLimits
+from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,

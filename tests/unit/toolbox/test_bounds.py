@@ -11,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from exporter.model.connectors import ConnectorKind
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox import documents
-from exporter.toolbox.bounds import (
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox import documents
+from offsetwatch.toolbox.bounds import (
     Facts,
     LogBounds,
     Problem,
@@ -25,6 +24,7 @@ from exporter.toolbox.bounds import (
     notes,
     problems,
 )
+
 from tests.unit.toolbox.worlds import file_source, mirror, mirror_settings, sink, unknown_type
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "connect-alter.json").read_text())

@@ -6,9 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pytest
-
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import (
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import (
     Alter,
     DeleteTopic,
     Freeze,
@@ -20,8 +19,9 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.toolbox.bounds import Facts, LogBounds, Problem, Request
-from exporter.toolbox.changes import Asked, Author, Effect, Prepared, Standing, prepare
+from offsetwatch.toolbox.bounds import Facts, LogBounds, Problem, Request
+from offsetwatch.toolbox.changes import Asked, Author, Effect, Prepared, Standing, prepare
+
 from tests.unit.toolbox.worlds import mirror
 
 ORDERS = '{"cluster":"west","partition":0,"topic":"orders"}'

@@ -1,13 +1,12 @@
 import pytest
-
-from exporter.model.connectors import MirrorSettings
-from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox import counts
-from exporter.toolbox.bounds import LogBounds
-from exporter.toolbox.counts import Count
-from exporter.toolbox.mirrored import offset_text, partition_text
+from offsetwatch.model.connectors import MirrorSettings
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox import counts
+from offsetwatch.toolbox.bounds import LogBounds
+from offsetwatch.toolbox.counts import Count
+from offsetwatch.toolbox.mirrored import offset_text, partition_text
 
 ORDERS = MirrorPartition("west", "orders", 0)
 AT = TopicPartition("orders", 0)

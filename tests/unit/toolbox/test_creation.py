@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.config import Config, Kafka
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import Malformed
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.plan import Create, State
+from offsetwatch.remedy.model.records import Ending
+from offsetwatch.remedy.runner import Result, Runner
+from offsetwatch.toolbox.changes import Author, Prepared
+from offsetwatch.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
 
-from exporter.config import Config, Kafka
-from exporter.config import Connect as ConnectConfig
-from exporter.errors import Malformed
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.plan import Create, State
-from exporter.remedy.model.records import Ending
-from exporter.remedy.runner import Result, Runner
-from exporter.toolbox.changes import Author, Prepared
-from exporter.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.connect_model.answers import NOT_MODIFIABLE

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.model.offsets import Order
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.differences import Kind, between, change, changes, directions
+from offsetwatch.model.offsets import Order
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.differences import Kind, between, change, changes, directions
 
 A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'
 

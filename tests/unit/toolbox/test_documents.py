@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.documents import Document, Section, kip199, parse, parse_pair
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.documents import Document, Section, kip199, parse, parse_pair
 
 # The sample of KIP-199, with the brace that it forgets.
 SAMPLE = b"""{

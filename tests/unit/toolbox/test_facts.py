@@ -9,15 +9,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from offsetwatch.config import Connect, Kafka, parse
+from offsetwatch.errors import Malformed, NotFound, TimedOut
+from offsetwatch.model.connectors import (
+    ConnectorKind,
+    ConnectorSettings,
+    MirrorSettings,
+    SinkSettings,
+)
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox import facts
+from offsetwatch.toolbox.bounds import LogBounds
+from offsetwatch.toolbox.facts import Kafkas
 
-from exporter.config import Connect, Kafka, parse
-from exporter.errors import Malformed, NotFound, TimedOut
-from exporter.model.connectors import ConnectorKind, ConnectorSettings, MirrorSettings, SinkSettings
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox import facts
-from exporter.toolbox.bounds import LogBounds
-from exporter.toolbox.facts import Kafkas
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.test_counts import mirror

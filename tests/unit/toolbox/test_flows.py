@@ -4,10 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
-
-from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import (
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import (
     Alter,
     DeleteTopic,
     Freeze,
@@ -18,10 +17,11 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.toolbox.bounds import Facts, LogBounds, Problem
-from exporter.toolbox.changes import Author, Effect, Standing
-from exporter.toolbox.flows import Clearing, FlowChange, Wish, prepare_flow
-from exporter.toolbox.mirror import Target
+from offsetwatch.toolbox.bounds import Facts, LogBounds, Problem
+from offsetwatch.toolbox.changes import Author, Effect, Standing
+from offsetwatch.toolbox.flows import Clearing, FlowChange, Wish, prepare_flow
+from offsetwatch.toolbox.mirror import Target
+
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.test_counts import pair
 

@@ -1,14 +1,14 @@
 from dataclasses import replace
 
 import pytest
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.bounds import LogBounds
+from offsetwatch.toolbox.mirror import Chosen, Target, choose, flow, want
+from offsetwatch.toolbox.mirrored import mirrored, partition_text
 
-from exporter.model.connectors import ConnectorKind, ConnectorSettings
-from exporter.model.offsets import MirrorPartition
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.bounds import LogBounds
-from exporter.toolbox.mirror import Chosen, Target, choose, flow, want
-from exporter.toolbox.mirrored import mirrored, partition_text
 from tests.unit.toolbox.test_counts import mirror, pair
 
 TOPICS = {"orders": 2, "payments": 1, "audit": 1}

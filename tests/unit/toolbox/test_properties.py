@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from exporter.toolbox.properties import Untranslatable, client_properties
+from offsetwatch.toolbox.properties import Untranslatable, client_properties
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.documents import Document, parse
-from exporter.toolbox.rename import rename
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.documents import Document, parse
+from offsetwatch.toolbox.rename import rename
 
 SOURCE = '{"cluster":"west","partition":0,"topic":"orders"}'
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import ConfigError, Refused
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.rest_place import RestPlace
 
-from exporter.config import Connect as ConnectConfig
-from exporter.errors import ConfigError, Refused
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.rest_place import RestPlace
 from tests.fakes import connect as fake
 
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Alter, Frozen, Pair, State
-from exporter.toolbox.bounds import LogBounds, Request
-from exporter.toolbox.flows import FlowChange
-from exporter.toolbox.rewind import prepare_rewind
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, State
+from offsetwatch.toolbox.bounds import LogBounds, Request
+from offsetwatch.toolbox.flows import FlowChange
+from offsetwatch.toolbox.rewind import prepare_rewind
+
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.test_counts import pair
 from tests.unit.toolbox.test_flows import AUTHOR, EU, ORDERS, World

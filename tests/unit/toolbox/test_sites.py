@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from offsetwatch.config import parse
+from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.remedy.model.plan import DeleteTopic
+from offsetwatch.toolbox.sites import _running, clearing, sites
+from offsetwatch.toolbox.syncs import Listed
 
-from exporter.config import parse
-from exporter.errors import ClientError, NotFound, TimedOut
-from exporter.model.topology import KafkaTopic, TopicPartition
-from exporter.remedy.model.plan import DeleteTopic
-from exporter.toolbox.sites import _running, clearing, sites
-from exporter.toolbox.syncs import Listed
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.test_counts import mirror
 from tests.unit.toolbox.test_syncs import ADDRESSES, ME, SYNCS, connector

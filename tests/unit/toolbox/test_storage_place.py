@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from exporter.clients.whole_topic import HEADER
-from exporter.config import Kafka
-from exporter.decode.standalone import write_offsets_file
-from exporter.errors import ConfigError, NotFound, Refused
-from exporter.model.connectors import ConnectorKind
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.storage_place import (
+from offsetwatch.clients.whole_topic import HEADER
+from offsetwatch.config import Kafka
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.storage_place import (
     StoragePlace,
     _DistributedSite,
     plan_write,
     storage_of,
 )
-from exporter.toolbox.worker_config import Distributed, worker_config
+from offsetwatch.toolbox.worker_config import Distributed, worker_config
+
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 WORKER = """

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter import config
-from exporter.toolbox.strimzi_found import Resources, found_in, text_of
+from offsetwatch import config
+from offsetwatch.toolbox.strimzi_found import Resources, found_in, text_of
 
 KAFKA = {
     "metadata": {"name": "main"},

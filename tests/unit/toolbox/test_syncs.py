@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
+from offsetwatch.model.connectors import Connector, ConnectorKind, Task
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.toolbox.syncs import Listed, in_the_way, said, topic_of, users
 
-from exporter.model.connectors import Connector, ConnectorKind, Task
-from exporter.model.topology import KafkaTopic
-from exporter.toolbox.syncs import Listed, in_the_way, said, topic_of, users
 from tests.unit.toolbox.test_counts import mirror
 
 ADDRESSES = {"west": frozenset({"west:9092"}), "east": frozenset({"east:9092"})}

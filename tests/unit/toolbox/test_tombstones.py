@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-
-from exporter.clients.whole_topic import LogRecord
-from exporter.config import Config, Kafka
-from exporter.config import Connect as ConnectConfig
-from exporter.errors import Denied
-from exporter.model.connectors import Connector, ConnectorKind
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.tombstones import Around, around, transactional
+from offsetwatch.clients.whole_topic import LogRecord
+from offsetwatch.config import Config, Kafka
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import Denied
+from offsetwatch.model.connectors import Connector, ConnectorKind
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.tombstones import Around, around, transactional
 
 PARTITION = '{"filename":"/a"}'
 KEY = b'["src",{"filename":"/a"}]'

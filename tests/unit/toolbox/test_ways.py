@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.config.shape import Strimzi
+from offsetwatch.remedy.model.plan import Pair, State
+from offsetwatch.toolbox.bounds import Problem, Request
+from offsetwatch.toolbox.changes import Asked, Author, Standing, prepare
+from offsetwatch.toolbox.connectors import prepare_delete, prepare_state
+from offsetwatch.toolbox.facts import Kafkas
+from offsetwatch.toolbox.ways import RestWay, StorageWay
 
-from exporter.config import Config, Connect, Kafka
-from exporter.config.shape import Strimzi
-from exporter.remedy.model.plan import Pair, State
-from exporter.toolbox.bounds import Problem, Request
-from exporter.toolbox.changes import Asked, Author, Standing, prepare
-from exporter.toolbox.connectors import prepare_delete, prepare_state
-from exporter.toolbox.facts import Kafkas
-from exporter.toolbox.ways import RestWay, StorageWay
 from tests.fakes.clock import VirtualClock
 from tests.unit.toolbox.test_storage_place import (
     SINK,

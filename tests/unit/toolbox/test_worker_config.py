@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from exporter.errors import ConfigError
-from exporter.toolbox.worker_config import (
+from offsetwatch.errors import ConfigError
+from offsetwatch.toolbox.worker_config import (
     Converters,
     Distributed,
     Standalone,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
-from exporter.model.topology import TopicPartition
-from exporter.remedy.model.plan import Pair
-from exporter.toolbox.bounds import Facts, LogBounds
+from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.bounds import Facts, LogBounds
 
 MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from exporter.config import Quarantine as Wanted
-from exporter.errors import ClientError, Refused, TimedOut, TooLarge
-from exporter.model.records import RawRecord
-from exporter.remedy.drivers.copies import CopySteps, WithCopies, about_of, with_copies
-from exporter.remedy.drivers.quarantine import Quarantines, quarantine_at
-from exporter.remedy.drivers.quarantine_files import FileQuarantine
-from exporter.remedy.drivers.quarantine_topic import Topic, TopicQuarantine
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.config import Quarantine as Wanted
+from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers.copies import CopySteps, WithCopies, about_of, with_copies
+from offsetwatch.remedy.drivers.quarantine import Quarantines, quarantine_at
+from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine
+from offsetwatch.remedy.drivers.quarantine_topic import Topic, TopicQuarantine
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import (
     Action,
     Copy,
     Plan,
@@ -26,6 +25,7 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
+
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 from tests.fakes.remedied import World, WorldDriver
 

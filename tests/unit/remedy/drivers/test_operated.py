@@ -9,18 +9,18 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from offsetwatch.clients.kube_access import Access
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.write.kubernetes import KubeWriter
+from offsetwatch.config import Connect
+from offsetwatch.errors import Unreachable
+from offsetwatch.remedy.drivers.operated import OperatedDriver
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.strimzi import StrimziDriver
+from offsetwatch.remedy.drivers.strimzi_seen import CONNECTORS, HELD, OFFSETS, Owner
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Alter, Pair, Restart, Settle, State, ToState
 
-from exporter.clients.kube_access import Access
-from exporter.clients.kube_read import KubeReader
-from exporter.clients.write.kubernetes import KubeWriter
-from exporter.config import Connect
-from exporter.errors import Unreachable
-from exporter.remedy.drivers.operated import OperatedDriver
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.drivers.strimzi import StrimziDriver
-from exporter.remedy.drivers.strimzi_seen import CONNECTORS, HELD, OFFSETS, Owner
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import Alter, Pair, Restart, Settle, State, ToState
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import Server

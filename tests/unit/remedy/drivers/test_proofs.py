@@ -6,16 +6,16 @@ from contextlib import closing
 
 import httpx
 import pytest
+from offsetwatch.config import Connect
+from offsetwatch.errors import NotFound
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.brokers import First
+from offsetwatch.remedy.drivers.proofs import ProofSteps
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.drivers.whole import nothing_after
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.plan import Pair, Prove, RecordAt
 
-from exporter.config import Connect
-from exporter.errors import NotFound
-from exporter.model.topology import TopicPartition
-from exporter.remedy.brokers import First
-from exporter.remedy.drivers.proofs import ProofSteps
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.drivers.whole import nothing_after
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import Pair, Prove, RecordAt
 from tests.fakes.clock import VirtualClock
 
 PARTITION = '{"kafka_partition":0,"kafka_topic":"t"}'

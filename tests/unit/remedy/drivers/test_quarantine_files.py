@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers import quarantine_files
+from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine, read, write
+from offsetwatch.remedy.model.quarantine import About, SetAside, key_id
 
-from exporter.model.records import RawRecord
-from exporter.remedy.drivers import quarantine_files
-from exporter.remedy.drivers.quarantine_files import FileQuarantine, read, write
-from exporter.remedy.model.quarantine import About, SetAside, key_id
 from tests.fakes.clock import VirtualClock
 
 KEY = "a" * 64

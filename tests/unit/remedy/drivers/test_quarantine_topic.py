@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from exporter.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
-from exporter.model.records import IncompleteRead, RawRecord, Window
-from exporter.remedy.drivers.quarantine_topic import (
+from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
+from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.remedy.drivers.quarantine_topic import (
     MESSAGE_BYTES_MAX,
     PARTITIONS,
     SEARCH_S,
     Topic,
     TopicQuarantine,
 )
-from exporter.remedy.model.quarantine import About, SetAside, partition_of
+from offsetwatch.remedy.model.quarantine import About, SetAside, partition_of
+
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 
 KEY = "a" * 64

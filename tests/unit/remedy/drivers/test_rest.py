@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from exporter.config import Connect as ConnectConfig
-from exporter.config import Kafka
-from exporter.errors import CutOff, Denied, NotFound, Unreachable
-from exporter.remedy.drivers.rest import IDLE_S, QUIET_S, RestDriver
-from exporter.remedy.drivers.rest_kafka import KafkaSide
-from exporter.remedy.drivers.rest_sight import config_sha256, kafka_version, workers
-from exporter.remedy.model.driver import Answer, Outcome, Standing
-from exporter.remedy.model.plan import (
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Kafka
+from offsetwatch.errors import CutOff, Denied, NotFound, Unreachable
+from offsetwatch.remedy.drivers.rest import IDLE_S, QUIET_S, RestDriver
+from offsetwatch.remedy.drivers.rest_kafka import KafkaSide
+from offsetwatch.remedy.drivers.rest_sight import config_sha256, kafka_version, workers
+from offsetwatch.remedy.model.driver import Answer, Outcome, Standing
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
@@ -31,7 +30,8 @@ from exporter.remedy.model.plan import (
     ToState,
     Write,
 )
-from exporter.remedy.model.stored import Contents, Stored, value_bytes
+from offsetwatch.remedy.model.stored import Contents, Stored, value_bytes
+
 from lab.ports import free_port
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-
-from exporter.clients.write.connect import Reply
-from exporter.remedy.drivers.rest_answers import of_offsets, of_request
-from exporter.remedy.model.driver import Answer
+from offsetwatch.clients.write.connect import Reply
+from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.model.driver import Answer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "connect-alter.json"
 RECORDED = json.loads(GOLDEN.read_text())

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.config import Connect as ConnectConfig
-from exporter.remedy.drivers.rest import RestDriver
-from exporter.remedy.journal import Journal
-from exporter.remedy.model.driver import Outcome
-from exporter.remedy.model.plan import (
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.model.driver import Outcome
+from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Freeze,
@@ -28,8 +27,9 @@ from exporter.remedy.model.plan import (
     Subject,
     ToState,
 )
-from exporter.remedy.model.records import Ending
-from exporter.remedy.runner import Result, Runner
+from offsetwatch.remedy.model.records import Ending
+from offsetwatch.remedy.runner import Result, Runner
+
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 

@@ -6,12 +6,12 @@ from contextlib import closing
 
 import httpx
 import pytest
+from offsetwatch.config import Connect
+from offsetwatch.remedy.drivers.rest import IDLE_S, RESTART_S, RestDriver
+from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.plan import AnyStep, State, ToState, Watch
 
-from exporter.config import Connect
-from exporter.remedy.drivers.rest import IDLE_S, RESTART_S, RestDriver
-from exporter.remedy.drivers.rest_sight import Sight
-from exporter.remedy.model.driver import Look, Standing
-from exporter.remedy.model.plan import AnyStep, State, ToState, Watch
 from tests.fakes.clock import VirtualClock
 
 QUIET_S = 5.0

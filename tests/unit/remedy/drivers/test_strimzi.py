@@ -11,14 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
-
-from exporter.clients.kube_access import Access
-from exporter.clients.kube_read import KubeReader
-from exporter.clients.write.kubernetes import KubeWriter
-from exporter.errors import ClientError, Conflict, TimedOut
-from exporter.remedy.drivers.strimzi import StrimziDriver, of_words
-from exporter.remedy.drivers.strimzi_operator import OperatorRefused
-from exporter.remedy.drivers.strimzi_seen import (
+from offsetwatch.clients.kube_access import Access
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.write.kubernetes import KubeWriter
+from offsetwatch.errors import ClientError, Conflict, TimedOut
+from offsetwatch.remedy.drivers.strimzi import StrimziDriver, of_words
+from offsetwatch.remedy.drivers.strimzi_operator import OperatorRefused
+from offsetwatch.remedy.drivers.strimzi_seen import (
     CONNECTORS,
     HELD,
     MIRRORS,
@@ -28,8 +27,9 @@ from exporter.remedy.drivers.strimzi_seen import (
     gitops,
     mirror_parts,
 )
-from exporter.remedy.model.driver import Answer, Standing
-from exporter.remedy.model.plan import Alter, Pair, State, ToState
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Alter, Pair, State, ToState
+
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import LISTED, Server, obliging
 

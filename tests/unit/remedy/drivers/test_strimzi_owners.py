@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from offsetwatch.clients.kube_access import Access
+from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.config import Connect, Strimzi
+from offsetwatch.errors import Refused, ServerError
+from offsetwatch.remedy.drivers.strimzi_owners import Resources, clusters, owner_of, problem
+from offsetwatch.remedy.drivers.strimzi_seen import CLUSTER_LABEL, HELD, OFFSETS, USES_RESOURCES
 
-from exporter.clients.kube_access import Access
-from exporter.clients.kube_read import KubeReader
-from exporter.config import Connect, Strimzi
-from exporter.errors import Refused, ServerError
-from exporter.remedy.drivers.strimzi_owners import Resources, clusters, owner_of, problem
-from exporter.remedy.drivers.strimzi_seen import CLUSTER_LABEL, HELD, OFFSETS, USES_RESOURCES
 from tests.fakes.kube import Server
 
 ACCESS = Access(url="http://kubernetes.test", token="some-token")

@@ -1,9 +1,8 @@
 import pytest
-
-from exporter.errors import Denied, Refused
-from exporter.remedy.drivers.topics import TopicSteps, WithTopics, with_topics
-from exporter.remedy.model.driver import Answer, Found, Look, Outcome, Standing
-from exporter.remedy.model.plan import DeleteTopic, Freeze
+from offsetwatch.errors import Denied, Refused
+from offsetwatch.remedy.drivers.topics import TopicSteps, WithTopics, with_topics
+from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import DeleteTopic, Freeze
 
 SYNCS = "mm2-offset-syncs.east.internal"
 STEP = DeleteTopic(kafka="west", topic=SYNCS, topic_id="old")

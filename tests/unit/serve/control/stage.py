@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from offsetwatch.config import Control
+from offsetwatch.model.observations import ControlSeen
+from offsetwatch.serve.control.connection import Bounds
+from offsetwatch.serve.control.server import ControlServer
+from offsetwatch.state.snapshot import EMPTY, Snapshot
 
-from exporter.config import Control
-from exporter.model.observations import ControlSeen
-from exporter.serve.control.connection import Bounds
-from exporter.serve.control.server import ControlServer
-from exporter.state.snapshot import EMPTY, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
-
-from exporter.model.moments import Moment
-from exporter.remedy.model.desk import (
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model.desk import (
     BackupRow,
     Breaker,
     Damaged,
@@ -20,8 +19,9 @@ from exporter.remedy.model.desk import (
     Refused,
     Wish,
 )
-from exporter.serve.control import openapi, routes
-from exporter.serve.control.routes import ROUTES
+from offsetwatch.serve.control import openapi, routes
+from offsetwatch.serve.control.routes import ROUTES
+
 from tests.fakes.desk import GUARD
 
 from .stage import BECAUSE, ROLES, SKIP, V1, Stage, control, serving
@@ -340,7 +340,7 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
 
 
 def scoped_to(pattern: str):
-    from exporter.config import Patterns
+    from offsetwatch.config import Patterns
 
     return Patterns.model_validate({"include": [pattern]})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from offsetwatch.remedy.model.desk import Hint
+from offsetwatch.serve.control.hooks import read
 from structlog.testing import capture_logs
 
-from exporter.remedy.model.desk import Hint
-from exporter.serve.control.hooks import read
 from tests.waiting import until
 
 from .stage import ALERT, Stage, alert, payload

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.config import Patterns
+from offsetwatch.errors import JournalDamaged, NotLeader
+from offsetwatch.serve.control.access import Principal, Principals, Role
+from offsetwatch.serve.control.routes import ROUTES
+from offsetwatch.serve.failures import FAILURES_MAX, WINDOW_S, Failures
 from structlog.testing import capture_logs
 
-from exporter.config import Patterns
-from exporter.errors import JournalDamaged, NotLeader
-from exporter.serve.control.access import Principal, Principals, Role
-from exporter.serve.control.routes import ROUTES
-from exporter.serve.failures import FAILURES_MAX, WINDOW_S, Failures
 from tests.waiting import until
 
 from .stage import BECAUSE, ROLES, Stage, control, sha256, token

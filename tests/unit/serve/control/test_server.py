@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from offsetwatch.errors import ConfigError, Unreachable
+from offsetwatch.model.observations import ControlSeen
+from offsetwatch.serve.control.connection import Bounds
+from offsetwatch.serve.control.listener import _names
+from offsetwatch.serve.control.tls import ServerTls
 from structlog.testing import capture_logs
 
-from exporter.errors import ConfigError, Unreachable
-from exporter.model.observations import ControlSeen
-from exporter.serve.control.connection import Bounds
-from exporter.serve.control.listener import _names
-from exporter.serve.control.tls import ServerTls
 from lab.certificates import Authority
 from tests.waiting import until
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from exporter.serve.control.strict import DEPTH_MAX, Wrong, parsed
+from offsetwatch.serve.control.strict import DEPTH_MAX, Wrong, parsed
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Any
 
 import bcrypt
 import yaml
+from offsetwatch.serve.families import Reload
+from offsetwatch.serve.http import Pulse, ReadServer
 
-from exporter.serve.families import Reload
-from exporter.serve.http import Pulse, ReadServer
 from lab.certificates import Authority, Certificate
 from tests.unit.serve.worlds import full
 

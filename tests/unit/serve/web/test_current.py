@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offsetwatch.serve.web.current import Current
 from structlog.testing import capture_logs
 
-from exporter.serve.web.current import Current
 from lab.certificates import Authority
 
 from .sites import ADA, OTHER_HASH, Site, basic, status
@@ -138,6 +138,6 @@ def test_what_is_right_again_is_taken_up(site: Site):
 def test_a_file_that_does_not_change_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch):
     site.write(site.tls(), ADA)
     current = Current(site.file, "read")
-    monkeypatch.setattr("exporter.serve.web.current._read", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr("offsetwatch.serve.web.current._read", lambda _: pytest.fail("read again"))
     first = current.get()
     assert all(current.get() is first for _ in range(3))

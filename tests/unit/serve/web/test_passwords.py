@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import bcrypt
 import pytest
+from offsetwatch.serve.failures import FAILURES_MAX, WINDOW_S, Failures
+from offsetwatch.serve.web import passwords
+from offsetwatch.serve.web.passwords import REMEMBERED_MAX, WAITING_MAX, No, Passwords
 from pydantic import SecretStr
-
-from exporter.serve.failures import FAILURES_MAX, WINDOW_S, Failures
-from exporter.serve.web import passwords
-from exporter.serve.web.passwords import REMEMBERED_MAX, WAITING_MAX, No, Passwords
 
 from .sites import HASH, PASSWORD
 

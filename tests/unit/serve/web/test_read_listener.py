@@ -6,10 +6,10 @@ import contextlib
 import ssl
 
 import pytest
+from offsetwatch.errors import ConfigError
+from offsetwatch.serve.failures import FAILURES_MAX
 from structlog.testing import capture_logs
 
-from exporter.errors import ConfigError
-from exporter.serve.failures import FAILURES_MAX
 from lab.certificates import Authority
 from tests.waiting import until
 

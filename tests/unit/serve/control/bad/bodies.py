@@ -6,7 +6,8 @@ import gzip
 import json
 import zlib
 
-from exporter.serve.control.connection import BODY_BYTES_MAX
+from offsetwatch.serve.control.connection import BODY_BYTES_MAX
+
 from tests.unit.serve.control.stage import BECAUSE, SKIP, alert, payload, token
 
 from .table import HOSTILE, TAKEN, refused, row, status_of

@@ -6,7 +6,8 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from exporter.remedy.model.desk import PlanState
+from offsetwatch.remedy.model.desk import PlanState
+
 from tests.unit.serve.control.stage import BECAUSE, SKIP, control, token
 
 from .table import HOSTILE, refused, row, status_of

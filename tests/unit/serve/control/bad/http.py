@@ -7,11 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
+from offsetwatch.serve.control.connection import Bounds
+from offsetwatch.serve.families import Reload
+from offsetwatch.serve.http import Pulse, ReadServer
+from offsetwatch.state.snapshot import EMPTY
 
-from exporter.serve.control.connection import Bounds
-from exporter.serve.families import Reload
-from exporter.serve.http import Pulse, ReadServer
-from exporter.state.snapshot import EMPTY
 from lab.certificates import Authority
 from tests.unit.serve.control.stage import Stage, payload, serving, token
 from tests.waiting import DEADLINE_S, until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exporter.remedy.model.desk import Refused
+from offsetwatch.remedy.model.desk import Refused
+
 from tests.unit.serve.control.stage import BECAUSE, SKIP, Stage
 
 from .table import refused, row

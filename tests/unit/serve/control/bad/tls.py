@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from offsetwatch.config import Control
 
-from exporter.config import Control
 from lab.certificates import Authority, Certificate
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, control, serving, token
 

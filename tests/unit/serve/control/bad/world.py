@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from offsetwatch.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.clients.write.connect import BODY_BYTES_MAX as WRITTEN_BYTES_MAX
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.config import parse
+from offsetwatch.decode.connect_rest import decode_connectors
+from offsetwatch.decode.failure import failure_of
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.errors import ConfigError, JournalDamaged, Malformed, TooLarge
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.model.driver import Answer
 
-from exporter.clients.connect_read import BODY_BYTES_MAX, ConnectReader
-from exporter.clients.write.connect import BODY_BYTES_MAX as WRITTEN_BYTES_MAX
-from exporter.clients.write.connect import ConnectWriter
-from exporter.config import parse
-from exporter.decode.connect_rest import decode_connectors
-from exporter.decode.failure import failure_of
-from exporter.decode.source_offsets import decode_key, decode_value
-from exporter.errors import ConfigError, JournalDamaged, Malformed, TooLarge
-from exporter.model.offsets import Undecodable
-from exporter.remedy.drivers.rest_answers import of_offsets, of_request
-from exporter.remedy.journal import NAME, Journal
-from exporter.remedy.model.driver import Answer
 from tests.fakes.endpoint import endpoint
 from tests.fakes.worker import Worker, ok
 from tests.fakes.worker import serving as worker

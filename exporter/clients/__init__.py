@@ -1,1 +1,0 @@
-"""THE ONLY SOCKETS OUT. Every library error is translated at this line into exporter.errors."""

@@ -1,0 +1,340 @@
+"""The command line: verbs -> one call each, no logic. Heavy imports wait until a verb needs them.
+
+Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 3 denied by
+a guard, 4 the world changed, 5 in doubt or parked, 6 unauthorised, 7 the outside world could not be
+reached, 70 a bug, 130 interrupted by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from offsetwatch import __version__
+from offsetwatch.cli import (
+    offset_commands,
+    output,
+    plan_commands,
+    quarantine_commands,
+    remedy_commands,
+)
+from offsetwatch.cli.connector_commands import connectors
+from offsetwatch.cli.history_commands import history
+from offsetwatch.cli.leaving import end_now
+from offsetwatch.cli.options import (
+    config_option,
+    output_options,
+    reading_of,
+    reading_options,
+    runner_of,
+    timeout_option,
+    watch_options,
+)
+from offsetwatch.cli.output import OutputFormat
+from offsetwatch.errors import (
+    ClientError,
+    ConfigError,
+    Denied,
+    HistoryError,
+    RemedyError,
+    SettingsRefused,
+)
+from offsetwatch.model.roles import TopicRole
+
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
+INTERRUPTED = 130  # by Ctrl-C, as shells count
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="offsetwatch")
+def cli() -> None:
+    """Progress and lag of Kafka Connect source connectors and MirrorMaker 2."""
+
+
+@cli.command()
+@config_option
+def run(config_path: Path) -> None:
+    """Run the daemon."""
+    from offsetwatch.daemon import memory  # noqa: PLC0415 - see the module
+
+    memory.settle()
+    # Where a library written in C ends the process, only this says what each thread was doing.
+    faulthandler.enable()
+    with _nothing_drawn():
+        from offsetwatch import config  # noqa: PLC0415
+        from offsetwatch.cli.logs import configure  # noqa: PLC0415
+        from offsetwatch.daemon import run as daemon  # noqa: PLC0415
+
+        loaded = config.load(config_path)
+        configure(loaded.log.level, loaded.log.format)
+        sys.exit(daemon.run(loaded, config_path))
+
+
+@cli.command()
+@config_option
+def check(config_path: Path) -> None:
+    """Check a configuration file, offline; print every mistake at once."""
+    from offsetwatch import config  # noqa: PLC0415
+    from offsetwatch.serve.web import current  # noqa: PLC0415
+
+    loaded = config.load(config_path)
+    from offsetwatch.clients.auth import unusable_tls  # noqa: PLC0415
+    from offsetwatch.clients.kafka import refused_settings  # noqa: PLC0415
+
+    mistakes = [
+        f"kafka.{name}.properties.{error.detail}"
+        for name, kafka in loaded.kafka.items()
+        for error in refused_settings(name, kafka.properties)
+    ]
+    for path, tls in loaded.tls_settings():
+        mistakes.extend(f"{path}.{problem}" for problem in unusable_tls(tls))
+    if loaded.control is not None and loaded.control.tls is not None:
+        from offsetwatch.serve.control.tls import ServerTls  # noqa: PLC0415
+
+        try:
+            ServerTls(loaded.control)
+        except ConfigError as exc:
+            mistakes.extend(exc.mistakes)
+    if mistakes:
+        raise ConfigError(tuple(f"{config_path.name}: {mistake}" for mistake in mistakes))
+    control = None if loaded.control is None else loaded.control.web_config_file
+    for file in (loaded.web_config_file, control):
+        if file is not None:
+            current.check(file)
+    click.echo(
+        f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
+        f"cluster(s), listening on {loaded.listen}"
+    )
+
+
+@cli.command()
+@reading_options
+@output_options
+@watch_options
+def status(*, output_format: OutputFormat, **how: Any) -> None:
+    """Print findings, connectors, flows and sinks, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong or was not
+    read, 7 if nothing could be read.
+    """
+    run = runner_of(how, output_format)
+    reading = reading_of(how)
+    from offsetwatch.cli import verbs  # noqa: PLC0415
+
+    sys.exit(run(partial(verbs.status, reading, output_format=output_format)))
+
+
+@cli.command("doctor")
+@config_option
+@output_options
+@timeout_option()
+def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) -> None:
+    """Check every cluster and worker, read-only, and print what to fix. Exit code 1 with warnings
+    or failures, 7 if something does not answer.
+    """
+    from offsetwatch.cli import doctor  # noqa: PLC0415
+
+    sys.exit(doctor.doctor(config_path, output_format=output_format, timeout_s=timeout_s))
+
+
+@cli.command("explain")
+@click.argument("connector")
+@reading_options
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
+@output_options
+@watch_options
+def explain_connector(
+    connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
+) -> None:
+    """Print everything known about one connector, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong with it or
+    was not read, 7 if nothing could be read.
+    """
+    run = runner_of(how, output_format)
+    reading = reading_of(how)
+    from offsetwatch.cli import explain  # noqa: PLC0415
+
+    found = partial(
+        explain.explain, reading, connector, connect_cluster, output_format=output_format
+    )
+    sys.exit(run(found))
+
+
+for group in (
+    connectors,
+    history,
+    offset_commands.offsets,
+    plan_commands.plan,
+    plan_commands.journal,
+    plan_commands.backup,
+    remedy_commands.restore,
+    remedy_commands.mode,
+    remedy_commands.pause,
+    remedy_commands.unpause,
+    remedy_commands.breaker,
+    quarantine_commands.quarantine,
+):
+    cli.add_command(group)
+
+
+@cli.command()
+@click.option(
+    "--topic-role",
+    required=True,
+    type=click.Choice([role.value for role in TopicRole]),
+    help="The role of the topic.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["hex", "base64"]),
+    help="Of keys and values; by default hex where a record's key and value both can be hex.",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def decode(topic_role: str, encoding: str | None, file: str) -> None:
+    """Decode records of an internal topic, or print why they cannot be decoded.
+
+    FILE (or -) holds JSON lines or one JSON array of {"key": ..., "value": ...}, either of them
+    null where the record has none; other fields are passed on. Exit code 1 if a record is
+    undecodable, 2 if a line is no record.
+    """
+    from offsetwatch.cli import decoding  # noqa: PLC0415
+
+    sys.exit(decoding.decode(file, TopicRole(topic_role), encoding))
+
+
+@cli.command()
+@click.option(
+    "--strimzi",
+    "namespace",
+    metavar="NAMESPACE",
+    required=True,
+    help="The namespace of its resources.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A kubeconfig; default: the pod's service account, or kubectl's files.",
+)
+@click.option(
+    "--secrets-to",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the named certificates and passwords here, each a file that only you can read.",
+)
+def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
+    """Print a configuration of what Strimzi runs in a namespace."""
+    from offsetwatch.cli import discovered  # noqa: PLC0415
+
+    sys.exit(discovered.discover(namespace, kubeconfig, secrets_to))
+
+
+@cli.command()
+@output_options
+def metrics(output_format: OutputFormat) -> None:
+    """Print the metric catalogue."""
+    from offsetwatch.cli import verbs  # noqa: PLC0415
+
+    verbs.metrics(output_format=output_format)
+
+
+@cli.command()
+@config_option
+def healthcheck(config_path: Path) -> None:
+    """Exit 0 if the local daemon is healthy (for a container's probe)."""
+    from offsetwatch.cli import verbs  # noqa: PLC0415
+
+    sys.exit(verbs.healthcheck(config_path))
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes this command in a shell."""
+    from click.shell_completion import get_completion_class  # noqa: PLC0415
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
+
+
+@contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """For a verb that draws nothing. structlog and httpx load what draws where they find it, for
+    what we do not ask of them: a tenth of what there is to load.
+    """
+    drawing = ("pygments", "rich")
+    kept = {name: sys.modules[name] for name in drawing if name in sys.modules}
+    # None: importing it fails, and both of them do without.
+    sys.modules.update(dict.fromkeys(drawing))  # type: ignore[arg-type]  # typeshed leaves None out
+    try:
+        yield
+    finally:
+        for name in drawing:
+            del sys.modules[name]
+        sys.modules.update(kept)
+
+
+def _is_of_this_machine(error: OSError) -> bool:
+    """Return whether a file or folder cannot be used, or a disk is full: no bug of ours."""
+    return error.filename is not None or error.errno in _DISK
+
+
+def entry() -> None:
+    """The process: it ends when the command has, whatever still waits for an answer."""
+    try:
+        main()
+    except SystemExit as exc:
+        end_now(exc.code)
+        raise
+
+
+def main() -> None:
+    """The command: our own errors become a message and an exit code."""
+    output.take_every_character()
+    try:
+        sys.exit(cli(standalone_mode=False))
+    except click.UsageError as exc:
+        if exc.ctx is not None:  # KIP-199: wrong use prints the parameters and what they mean
+            click.echo(exc.ctx.get_help(), err=True)
+        click.echo(f"\nError: {exc.format_message()}", err=True)
+        sys.exit(exc.exit_code)
+    except click.ClickException as exc:
+        exc.show()
+        sys.exit(exc.exit_code)
+    except click.Abort:
+        output.error("interrupted; if a change had begun, `offsetwatch plan list` shows it")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever reads has enough. What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ConfigError as exc:
+        for mistake in exc.mistakes:
+            output.error(mistake)
+        sys.exit(USAGE)
+    except ClientError as exc:
+        output.client_error(exc)
+        codes: dict[type[ClientError], int] = {Denied: UNAUTHORISED, SettingsRefused: USAGE}
+        sys.exit(codes.get(type(exc), UNREACHABLE))
+    except RemedyError as exc:
+        output.error(str(exc))
+        sys.exit(DENIED)
+    except HistoryError as exc:
+        output.error(f"history: {exc}")
+        sys.exit(UNREACHABLE)
+    except Exception as exc:  # noqa: BLE001 - the outermost line: a bug is printed with its trace
+        if isinstance(exc, OSError) and _is_of_this_machine(exc):
+            output.error(f"{exc.filename or 'cannot write'}: {exc.strerror}")
+            sys.exit(USAGE)
+        traceback.print_exc()
+        output.error("this is a bug in offsetwatch; please report the lines above")
+        sys.exit(BUG)

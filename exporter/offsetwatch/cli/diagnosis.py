@@ -1,0 +1,445 @@
+"""What doctor says of what it found: facts in, one line each out. Pure; doctor.py finds the facts.
+
+A line is `ok`; `warn` (it works, and something is missing or will hurt); `fail` (something is not
+watched, or would be watched wrongly); or `unknown` (nobody could tell, which is no finding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from offsetwatch.clients.kafka_facts import ClusterFacts, TopicShape
+from offsetwatch.decode.connect_root import ConnectRoot
+from offsetwatch.errors import (
+    ClientError,
+    CutOff,
+    Denied,
+    Malformed,
+    NotFound,
+    ServerError,
+    SettingsRefused,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.topology import MirrorFlow, TopicFacts, TopicRole, Topology
+from offsetwatch.state.lint import (
+    LOW_REPLICATION,
+    NOT_COMPACTED,
+    OVERSIZE,
+    SHARED,
+    WRONG_PARTITIONS,
+    TopicProblem,
+)
+from offsetwatch.state.remote import contradicted_copy, stated_copy
+from offsetwatch.toolbox.words import nearest
+
+SKEW_S_MAX: Final = 5.0
+FREE_BYTES_MIN: Final = 2**30  # a day of commits of ten thousand source partitions
+NAMED_MAX: Final = 5  # of many things, so many are named
+
+Verdict = Literal["ok", "warn", "fail", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One check. `unreachable`: the outside world did not answer at all."""
+
+    about: str
+    check: str
+    verdict: Verdict
+    found: str
+    advice: str | None = None
+    unreachable: bool = False
+
+
+# Where nothing more is known, by class; the first that fits counts.
+_OTHER_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
+    (Unreachable, "check that it runs, its address and port, and the network to it"),
+    (TimedOut, "check that it is not frozen or overloaded, and the network to it"),
+    (Denied, "check the credentials, and the rights that docs/acls.md lists"),
+    (NotFound, "check the name, and the right to describe it (docs/acls.md)"),
+    (CutOff, "check that the address is of the right service, and what stands between"),
+    (ServerError, "read its log around this time"),
+    (
+        Malformed,
+        "check that the address is that of the service, and not of a proxy or a login page",
+    ),
+    (TooLarge, "watch fewer connectors with one worker, or raise the bound"),
+    (ClientError, "read its log around this time, and run doctor again"),
+)
+
+
+def broken(about: str, check: str, error: ClientError, advice: str | None = None) -> Line:
+    """A check that could not be made, because the outside world said no, or nothing."""
+    away = isinstance(error, (Unreachable, TimedOut))
+    if advice is None:
+        advice = error.advice
+    if advice is None and isinstance(error, SettingsRefused):
+        advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
+    advice = advice or next(text for kind, text in _OTHER_ADVICE if isinstance(error, kind))
+    return Line(
+        about=about,
+        check=check,
+        verdict="fail",
+        found=f"{error.reason}: {error.detail}",
+        advice=advice,
+        unreachable=away,
+    )
+
+
+# --- Kafka ---------------------------------------------------------------------------------------
+
+
+def cluster(about: str, facts: ClusterFacts) -> Line:
+    """It answers."""
+    found = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s), cluster id"
+    return Line(about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}")
+
+
+def version(about: str, release: str | None) -> Line:
+    """Which release it is, as far as its protocol tells."""
+    if release is None:
+        return Line(about, "version", "unknown", "cannot be asked with these TLS settings")
+    return Line(about, "version", "ok", f"Kafka {release}, by its protocol")
+
+
+def topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> Line:
+    """Does it give topics an identity (KIP-516)?"""
+    seen = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
+    if not seen:
+        return Line(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
+    if any(shape.topic_id is None for shape in seen):
+        return Line(
+            about,
+            "topic ids",
+            "warn",
+            "topics have no ids",
+            "Kafka gives them from 2.8 on; without them a topic that was deleted and created again "
+            "is noticed only once its end lies before our position",
+        )
+    return Line(about, "topic ids", "ok", "topics have ids")
+
+
+def permissions(
+    about: str,
+    shapes: Mapping[str, TopicShape | ClientError],
+    groups: Mapping[str, frozenset[str] | ClientError | None],
+    there: Collection[str] = (),
+) -> Iterator[Line]:
+    """What we may do with the topics and groups that we need. `shapes` are those we must read;
+    `there` are the names of topics to suggest one from.
+    """
+    missing: dict[str, list[str]] = {}
+    silent = False
+    for topic, shape in sorted(shapes.items()):
+        if isinstance(shape, NotFound):
+            yield Line(
+                about,
+                "topic",
+                "fail",
+                f"{topic}: no such topic, or no permission to describe it{_near(topic, there)}",
+                f"create it, correct its name, or allow Describe and Read on topic {topic}",
+            )
+        elif isinstance(shape, ClientError):
+            refused = broken(about, "topic", shape, f"allow Describe and Read on topic {topic}")
+            yield replace(refused, found=f"{topic}: {refused.found}")
+        elif shape.operations is None:
+            silent = True
+        else:
+            for operation in ("DESCRIBE", "READ", "DESCRIBE_CONFIGS"):
+                if operation not in shape.operations and "ALL" not in shape.operations:
+                    missing.setdefault(operation, []).append(topic)
+    for operation, topics in missing.items():
+        needed = operation != "DESCRIBE_CONFIGS"
+        yield Line(
+            about,
+            "topic ACLs",
+            "fail" if needed else "warn",
+            f"no {operation} on {_named(topics)}",
+            f"allow {operation} on these topics"
+            + ("" if needed else ": the offsets topic is found and topics are linted by it"),
+        )
+    if silent:
+        yield Line(about, "topic ACLs", "unknown", "the broker does not report these rights")
+    elif shapes and not missing:
+        readable = [topic for topic, shape in shapes.items() if isinstance(shape, TopicShape)]
+        if readable:
+            yield Line(
+                about, "topic ACLs", "ok", f"all required rights on {_named(sorted(readable))}"
+            )
+    yield from _group_permissions(about, groups)
+
+
+def _group_permissions(
+    about: str, groups: Mapping[str, frozenset[str] | ClientError | None]
+) -> Iterator[Line]:
+    refused = [
+        name
+        for name, found in groups.items()
+        if isinstance(found, ClientError)
+        or (found is not None and not found & {"DESCRIBE", "READ", "ALL"})
+    ]
+    if refused:
+        yield Line(
+            about,
+            "group ACLs",
+            "fail",
+            f"no DESCRIBE on {_named(sorted(refused))}",
+            "allow Describe on these groups: without it their sinks have no lag",
+        )
+    elif None in groups.values():
+        yield Line(about, "group ACLs", "unknown", "the broker does not report these rights")
+    elif groups:
+        yield Line(about, "group ACLs", "ok", f"Describe on {_named(sorted(groups))}")
+
+
+def _near(name: str, there: Collection[str]) -> str:
+    meant = nearest(name, there)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+# --- Connect -------------------------------------------------------------------------------------
+
+
+def worker(about: str, found: ConnectRoot) -> Line:
+    """It answers."""
+    return Line(about, "reachable", "ok", f"Connect {found.version}")
+
+
+def mapping(
+    about: str, configured: str, worker_says: str | None, ids: Mapping[str, str | None]
+) -> Line:
+    """Is `kafka:` of this Connect cluster the one that its workers use?"""
+    expected = ids.get(configured)
+    if worker_says is None or expected is None:
+        who = "the worker" if worker_says is None else configured
+        return Line(about, "kafka", "unknown", f"{who} returns no cluster id")
+    if worker_says == expected:
+        return Line(about, "kafka", "ok", f"its Kafka cluster is {configured}")
+    real = next((name for name, known in ids.items() if known == worker_says), None)
+    return Line(
+        about,
+        "kafka",
+        "fail",
+        f"its Kafka cluster is {real or worker_says}, not {configured}",
+        f"set kafka: {real} in this entry under connect"
+        if real is not None
+        else "name the Kafka cluster that its workers use under kafka, and here",
+    )
+
+
+def listed(about: str, connectors: Collection[Connector]) -> Line:
+    """There is something to watch."""
+    if not connectors:
+        return Line(about, "connectors", "warn", "it has none", "there is nothing to watch")
+    kinds = sorted({at.kind.value for at in connectors})
+    counts = ", ".join(f"{sum(at.kind == kind for at in connectors)} {kind}" for kind in kinds)
+    return Line(about, "connectors", "ok", counts)
+
+
+def offsets_endpoint(about: str, error: ClientError | None) -> Line:
+    """GET /connectors/{c}/offsets works."""
+    if error is None:
+        return Line(about, "REST offsets", "ok", "answered")
+    if isinstance(error, NotFound):
+        return Line(
+            about,
+            "REST offsets",
+            "warn",
+            "the workers do not have them",
+            "Connect has them from 3.5 on: without them what we read from the topics is not "
+            "compared with what Connect would load",
+        )
+    return Line(
+        about,
+        "REST offsets",
+        "warn",
+        f"{error.reason}: {error.detail}",
+        "each such call makes a worker read its offsets topic: raise connect[].poll.timeout_s",
+    )
+
+
+def addresses(
+    about: str, connector: Connector, configured: Mapping[str, frozenset[str]]
+) -> Line | None:
+    """Is the Kafka cluster that a connector names one of ours? None if it names none."""
+    if connector.mirror is not None:
+        wanted, what = connector.mirror.source_addresses, "upstream"
+    elif connector.sink is not None and connector.sink.addresses:
+        wanted, what = connector.sink.addresses, "consumes from"
+    else:
+        return None
+    matches = sorted(name for name, known in configured.items() if known & wanted)
+    text = ", ".join(sorted(wanted)) or "no address"
+    if len(matches) == 1:
+        return Line(about, connector.name, "ok", f"{what} {matches[0]} ({text})")
+    found = f"{what} {text}: no cluster under kafka answers there"
+    if matches:
+        found = f"{what} {text}: that is {' and '.join(matches)}"
+    return Line(
+        about,
+        connector.name,
+        "fail",
+        f"{found}: no lag",
+        "add a cluster with exactly one of these addresses in its bootstrap under kafka",
+    )
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def worker_clock(about: str, theirs: float | None, before: float, after: float) -> Line:
+    """A worker's clock against ours; its Date header is cut to the second."""
+    if theirs is None:
+        return Line(about, "clock", "unknown", "the worker's answer has no time")
+    skew = max(0.0, theirs - after, before - (theirs + 1.0))
+    ahead = "ahead of" if theirs > after else "behind"
+    if skew <= SKEW_S_MAX:
+        return Line(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
+    return Line(
+        about,
+        "clock",
+        "warn",
+        f"{skew:.0f} s {ahead} this machine's",
+        "set both by NTP: ages and lags in seconds compare this clock with record timestamps",
+    )
+
+
+def record_clock(newest: float | None, now: float) -> Line:
+    """Records from the future: somebody's clock is wrong. From the past they may just be old."""
+    if newest is None:
+        return Line("clock", "records", "unknown", "no record was read")
+    if newest - now <= SKEW_S_MAX:
+        return Line("clock", "records", "ok", "no commit is from the future")
+    return Line(
+        "clock",
+        "records",
+        "warn",
+        f"the newest commit is {newest - now:.0f} s in the future",
+        "set the clocks of workers, brokers and this machine by NTP",
+    )
+
+
+def disk(path: str, *, writable: bool, free_bytes: int) -> Line:
+    """Can the pipeline write its tables?"""
+    free = f"{free_bytes / 2**30:.1f} GiB free"
+    if not writable:
+        return Line(
+            "disk", "history.path", "fail", f"{path}: not writable", "set history.path, or chown it"
+        )
+    if free_bytes < FREE_BYTES_MIN:
+        return Line("disk", "history.path", "warn", f"{path}: {free}", "make room for the tables")
+    return Line("disk", "history.path", "ok", f"{path}: {free}")
+
+
+def extra(*, spark: bool, java: bool) -> Line:
+    """Is the pipeline installed, and can it run?"""
+    if not spark:
+        return Line(
+            "history",
+            "extra",
+            "ok",
+            "not installed: needed for `history` only",
+            "offsetwatch[history]",
+        )
+    if not java:
+        return Line(
+            "history",
+            "extra",
+            "warn",
+            "pyspark is installed, and no java was found",
+            "install a Java 17 runtime, or set JAVA_HOME",
+        )
+    return Line("history", "extra", "ok", "pyspark and java are there")
+
+
+_ADVICE: Final = {
+    NOT_COMPACTED: "kafka-configs --alter --add-config cleanup.policy=compact, before retention "
+    "has deleted more; back the offsets up first",
+    WRONG_PARTITIONS: "recreate it with 1 partition while its workers are stopped; partitions "
+    "cannot be removed",
+    LOW_REPLICATION: "kafka-reassign-partitions: one lost broker takes these offsets with it",
+    SHARED: "give each Connect cluster an offset.storage.topic of its own",
+    OVERSIZE: "kafka-configs --alter --add-config segment.ms=3600000,min.cleanable.dirty.ratio=0.1",
+}
+
+
+def linted(
+    about: str, facts: Collection[TopicFacts], problems: Iterable[TopicProblem]
+) -> Iterator[Line]:
+    """What the rules on internal topics say."""
+    sound = True
+    for problem in problems:
+        sound = False
+        lost = problem.problem in {NOT_COMPACTED, SHARED}
+        yield Line(
+            about,
+            "internal topics",
+            "fail" if lost else "warn",
+            f"{problem.at.topic}: {problem.problem}: {problem.detail}",
+            _ADVICE[problem.problem],
+        )
+    hidden = sorted(at.at.topic for at in facts if at.policy is None)
+    if hidden:
+        yield Line(
+            about,
+            "internal topics",
+            "unknown",
+            f"cleanup.policy of {_named(hidden)} is hidden from offsetwatch",
+            "allow DescribeConfigs on these topics",
+        )
+    roles = {at.role for at in facts}
+    seen = sorted(at.at.topic for at in facts if at.policy is not None)
+    if sound and seen:
+        yield Line(about, "internal topics", "ok", f"nothing wrong with {_named(seen)}")
+    if TopicRole.OFFSETS in roles and not roles >= {TopicRole.CONFIG, TopicRole.STATUS}:
+        yield Line(
+            about,
+            "internal topics",
+            "unknown",
+            "no config and status topics were found beside the offsets topic: not checked",
+        )
+
+
+def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
+    """Warn of a Connect cluster whose status topic cannot be found: its name is derived from that
+    of the offsets topic, which sinks alone do not lead to. A task that fails between two polls is
+    then not counted.
+    """
+    found = {at.connect_cluster for at in topology.statuses}
+    found |= {at.connect_cluster for at in topology.offsets_topics if at.connector is None}
+    if connect_cluster not in found:
+        yield Line(
+            f"connect {connect_cluster}",
+            "status topic",
+            "warn",
+            "not known: a task that is restarted and fails again between two polls is not counted",
+            "name it in connect[].status_topic",
+        )
+
+
+def copies(flow: MirrorFlow, topics: Collection[str], there: Collection[str]) -> Iterator[Line]:
+    """Warn of names of copies (`flows[].copies`) that the connector's own settings contradict, or
+    that no topic has.
+
+    topics    upstream ones that the flow copies
+    there     the topics of the target; empty where they are not known
+    """
+    about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
+    for topic in sorted(topics):
+        stated, two = stated_copy(flow, topic), contradicted_copy(flow, topic)
+        if two is not None:
+            found = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
+            yield Line(about, check, "warn", found, "correct flows[].copies")
+        elif stated is not None and there and stated not in there:
+            found = f"{topic}: there is no topic {stated} on {flow.downstream}"
+            yield Line(about, check, "warn", found, "correct flows[].copies")

@@ -1,0 +1,223 @@
+"""A control listener, asked over HTTP: one request at a time, each sent once, bounded in time and
+size, errors translated. Who we are is told by a token or a certificate.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from offsetwatch import documents
+from offsetwatch.clients.http_body import read_body_now
+from offsetwatch.clients.http_client import HTML_PAGE, blocking_client, is_html, redirect_of
+from offsetwatch.config.files import problem_with, read_private, tokens_in
+from offsetwatch.config.tls_problem import tls_problem
+from offsetwatch.errors import (
+    ConfigError,
+    CutOff,
+    Denied,
+    JournalDamaged,
+    Malformed,
+    Refused,
+    ServerError,
+    Throttled,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model.desk import GuardTold, PlanState
+
+PREFIX: Final = "/api/v1"
+TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # four times the largest page of the journal
+_ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+Noun = TypeVar("Noun")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a control listener is, and how we are known there.
+
+    token    instead of a file with it
+    ca_file  whom we trust beside the system's authorities
+    """
+
+    url: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    token: str | None = field(default=None, repr=False)
+
+
+class Reply(NamedTuple):
+    """What was answered; `fine` where that is a yes."""
+
+    status: int
+    body: bytes
+
+    @property
+    def fine(self) -> bool:
+        """Any 2xx."""
+        return 200 <= self.status < 300
+
+
+class Problem(msgspec.Struct):
+    """Why not, as the listener says it."""
+
+    error: str
+    message: str = ""
+    plan_sha256: str = ""
+    expired_at: Moment = Moment(0)
+    state: PlanState = PlanState.LAPSED
+    by: str | None = None
+    guards: tuple[GuardTold, ...] = ()
+
+
+class Asking:
+    """See the module."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._url = listener.url
+        self._client = blocking_client(
+            _base(listener),
+            headers={"Accept": "application/json", **_authorization(listener)},
+            timeout_s=TIMEOUT_S,
+            verify=_tls(listener),
+        )
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._client.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        also: frozenset[int] = frozenset(),
+        headers: dict[str, str] | None = None,
+        params: dict[str, str] | None = None,
+    ) -> Reply:
+        """An answer that says yes, or one of `also`. Raises ClientError, JournalDamaged."""
+        content = None if body is None else documents.encode(body)
+        kind = {} if content is None else {"Content-Type": "application/json"}
+        try:
+            with self._client.stream(
+                method,
+                f"{PREFIX}{path}",
+                params=params,
+                content=content,
+                headers={**kind, **(headers or {})},
+            ) as response:
+                where = redirect_of(response.status_code, response.headers.get("Location"))
+                if where is not None:
+                    raise Malformed(self._url, f"HTTP {response.status_code}: {where}")
+                answer = Reply(response.status_code, self._bounded(response))
+        except httpx.ConnectError as exc:
+            raise Unreachable(self._url, str(exc), _ADVICE) from exc
+        except httpx.ConnectTimeout as exc:
+            raise Unreachable(self._url, "no connection in time", _ADVICE) from exc
+        except httpx.TimeoutException as exc:
+            said = "no answer in time; look whether it was done before asking again"
+            raise TimedOut(self._url, said) from exc
+        except httpx.HTTPError as exc:
+            raise CutOff(self._url, f"{exc}; look whether it was done") from exc
+        if answer.fine or answer.status in also:
+            return answer
+        raise self.strange(answer)
+
+    def _bounded(self, response: httpx.Response) -> bytes:
+        body = read_body_now(response, BODY_BYTES_MAX)
+        if len(body) > BODY_BYTES_MAX:
+            raise TooLarge(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
+        return body
+
+    def strange(self, answer: Reply) -> Exception:
+        """What an answer means that is none of those that were asked for."""
+        status = answer.status
+        try:
+            problem = documents.decode(answer.body, Problem)
+            error, said = problem.error, problem.message
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            error, said = "", f"HTTP {status}, and no answer of a control listener"
+            if is_html(answer.body):
+                said = f"HTTP {status} with {HTML_PAGE}, and not a control listener's answer"
+        if status in {401, 403}:
+            return Denied(self._url, said)
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            return Throttled(self._url, said)
+        if error == "journal_unavailable":
+            return JournalDamaged(said)
+        if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return ServerError(self._url, said)
+        return Refused(self._url, said)
+
+    def read(self, answer: Reply, kind: type[Noun]) -> Noun:
+        """The document in it. Raises Malformed."""
+        return self.decoded(answer.body, kind)
+
+    def decoded(self, body: bytes, kind: type[Noun]) -> Noun:
+        """The same, of a part of it."""
+        try:
+            return documents.decode(body, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            said = HTML_PAGE if is_html(body) else str(exc)
+            raise Malformed(self._url, f"no answer of a control listener: {said}") from exc
+
+
+def _base(listener: Listener) -> str:
+    """Raises ConfigError for what is no address, or would show a token to everybody."""
+    try:
+        parts = urlsplit(listener.url)
+        host = parts.hostname
+    except ValueError as exc:
+        raise ConfigError((f"--url: {exc}",)) from exc
+    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query:
+        raise ConfigError(("--url: as https://host:9641",))
+    if parts.scheme == "http" and host not in _LOOPBACK:
+        raise ConfigError(("--url: https, for a token is not sent over a network in the clear",))
+    return listener.url.rstrip("/").removesuffix(PREFIX)
+
+
+def _authorization(listener: Listener) -> dict[str, str]:
+    if listener.token is not None:
+        try:
+            (token,) = tokens_in(listener.token.strip())
+        except ValueError as exc:
+            raise ConfigError((f"OFFSETWATCH_TOKEN: {problem_with(exc)}",)) from exc
+        return {"Authorization": f"Bearer {token}"}
+    if listener.token_file is None:
+        return {}
+    try:
+        token = tokens_in(read_private(listener.token_file))[0]
+    except (OSError, ValueError) as exc:
+        raise ConfigError((f"--token-file: {problem_with(exc)}",)) from exc
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _tls(listener: Listener) -> ssl.SSLContext | bool:
+    if not listener.url.startswith("https:"):
+        return False  # of no meaning: on this machine, in the clear
+    context = ssl.create_default_context()
+    if listener.ca_file is not None:
+        try:
+            context.load_verify_locations(listener.ca_file)
+        except OSError as exc:  # ssl.SSLError is one
+            raise ConfigError((f"--ca-file: {tls_problem(exc, authorities=True)}",)) from exc
+    if listener.cert_file is not None:
+        try:
+            context.load_cert_chain(listener.cert_file, listener.key_file)
+        except OSError as exc:
+            raise ConfigError((f"--cert-file or --key-file: {tls_problem(exc)}",)) from exc
+    return context

@@ -1,0 +1,107 @@
+"""A daemon's read listener, asked before anything else: it has in memory what a look of one's own
+takes seconds to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from offsetwatch.cli.remote import own_daemon
+from offsetwatch.cli.remote.own_daemon import BODY_BYTES_MAX, Answer
+from offsetwatch.clients.auth import CannotIdentify, TlsContext, authorization
+from offsetwatch.clients.http_body import read_body_now
+from offsetwatch.clients.http_client import HTML_PAGE, blocking_client, is_html
+from offsetwatch.config import Config, OwnAccess, Tls
+from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed, TooLarge, Unreachable
+
+ASK_S: Final = 2.0
+
+
+class ReadListener(NamedTuple):
+    """Where a read listener is: at an address that was given, or as the configuration says.
+
+    url    None for the daemon of `config` on this machine
+    """
+
+    config: Config | None
+    url: str | None = None
+
+    @property
+    def where(self) -> str:
+        """Return the address, for people."""
+        if self.url is not None:
+            return self.url
+        assert self.config is not None  # the options see to it
+        return own_daemon.address(self.config)
+
+    def get(self, path: str, timeout_s: float = ASK_S) -> Answer:
+        """Return the answer to one GET. Raises ClientError, and ConfigError for settings that are
+        of no use.
+        """
+        if self.url is None:
+            assert self.config is not None  # the options see to it
+            return own_daemon.get(self.config, path, timeout_s)
+        own = None if self.config is None else self.config.own_access
+        return _get(self.url, path, own if own is not None else OwnAccess(), timeout_s)
+
+
+def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> Answer | None:
+    """Return what is answered; None where there is no such document. Raises ClientError where
+    nothing can be had, and ConfigError.
+    """
+    answer = listener.get(path, timeout_s)
+    refusals: dict[int, Callable[[str, str], ClientError]] = {
+        HTTPStatus.UNAUTHORIZED: Denied,
+        HTTPStatus.FORBIDDEN: Denied,
+    }
+    page = HTML_PAGE if is_html(answer.body) else ""
+    if answer.status == HTTPStatus.OK:
+        if page:
+            raise Malformed(listener.where, f"HTTP 200 with {page}, and not offsetwatch's answer")
+        return answer
+    said = answer.body[:500].decode(errors="replace").strip()
+    if answer.status == HTTPStatus.NOT_FOUND and path.startswith("/api/v1/explain"):
+        raise ConfigError((said,))
+    refused = refusals.get(answer.status)
+    if refused is not None:
+        said = f"HTTP {answer.status} with {page}" if page else "it does not know us"
+        raise refused(listener.where, f"{said}: see own_access")
+    if answer.status == HTTPStatus.NOT_FOUND:
+        return None
+    raise Unreachable(listener.where, f"HTTP {answer.status}: {page or said}")
+
+
+def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname
+    except ValueError:
+        usable = None
+    if not usable:
+        raise ConfigError(
+            ("--url: expected http://host:port or https://host:port, as in http://host:9640",)
+        )
+    try:
+        headers = authorization(access.auth)
+        verify = TlsContext(access.tls or Tls()).get() if url.startswith("https:") else True
+    except CannotIdentify as exc:
+        raise ConfigError((f"own_access.{exc}",)) from exc
+    try:
+        with (
+            blocking_client(url, timeout_s=timeout_s, headers=headers, verify=verify) as client,
+            client.stream("GET", path) as response,
+        ):
+            body = read_body_now(response, BODY_BYTES_MAX)
+            status = response.status_code
+    except httpx.HTTPError as exc:
+        said = str(exc) or type(exc).__name__
+        advice = "check the address, which is `listen` of the daemon's configuration"
+        raise Unreachable(url, said, advice) from exc
+    if len(body) > BODY_BYTES_MAX:
+        raise TooLarge(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
+    return Answer(status, body)

@@ -1,0 +1,79 @@
+"""Committed offsets of consumer groups, asked for as a consumer of the group asks, without joining.
+
+Not over the admin API, which could do it with one client for all: once ListConsumerGroupOffsets has
+timed out, as it does while a coordinator is away, librdkafka may abort the whole process
+(confluentinc/librdkafka issues 3663 and 4605). OffsetFetch wants a client for each group, so they
+are bounded. Called by kafka.py.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from offsetwatch.model.topology import TopicPartition
+
+# A client is a few threads and connections. Beyond this the least recently asked is closed, and
+# asking its group again costs another connection.
+CLIENTS_MAX: Final = 64
+# Groups of connectors that are gone are asked no more, and their clients are half a MiB each.
+IDLE_S: Final = 300.0
+
+
+class GroupReaders:
+    """Clients of many groups on one Kafka cluster. Raises KafkaException."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = {**settings, "enable.auto.commit": False}
+        self._clock = clock
+        # With when each was asked last, the least recently asked first.
+        self._readers: OrderedDict[str, tuple[ck.Consumer, float]] = OrderedDict()
+        # Polls of several Connect clusters may share a Kafka cluster, and none may close what
+        # another one is using.
+        self._one_at_a_time = threading.Lock()
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, int | ck.KafkaError]:
+        """Return the committed offsets (NEXT record) among these partitions, and the error of each
+        for which the broker gave one instead.
+        """
+        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        with self._one_at_a_time:
+            found = self._reader(group).committed(wanted, timeout=timeout_s)
+        return {
+            TopicPartition(at.topic, at.partition): at.offset if at.error is None else at.error
+            for at in found
+            if at.error is not None or at.offset >= 0
+        }
+
+    def close(self) -> None:
+        """Close every client."""
+        with self._one_at_a_time:
+            while self._readers:
+                self._close_first()
+
+    def _reader(self, group: str) -> ck.Consumer:
+        now = self._clock()
+        found, _ = self._readers.pop(group, (None, now))
+        while self._readers and self._first_asked_at() <= now - IDLE_S:
+            self._close_first()
+        if found is None:
+            if len(self._readers) >= CLIENTS_MAX:
+                self._close_first()
+            found = ck.Consumer({**self._settings, "group.id": group})
+        self._readers[group] = (found, now)
+        return found
+
+    def _first_asked_at(self) -> float:
+        return next(iter(self._readers.values()))[1]
+
+    def _close_first(self) -> None:
+        self._readers.popitem(last=False)[1][0].close()

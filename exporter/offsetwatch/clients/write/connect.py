@@ -1,0 +1,197 @@
+"""Requests that change a Connect cluster.
+
+Each is sent once: Connect has no way to tell a repeated request from a second one, and says 500
+while the work goes on. What an answer is worth is for the driver to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import httpx
+import msgspec
+
+from offsetwatch.clients.auth import TlsContext, authorization
+from offsetwatch.clients.http_body import read_body
+from offsetwatch.clients.http_client import HTML_PAGE, REDIRECTS, async_client, is_html, redirect_of
+from offsetwatch.clients.redaction import without_secrets
+from offsetwatch.clients.wire import Transport, ask, bounds, carry_out
+from offsetwatch.config import Auth, Connect, Tls
+from offsetwatch.errors import Unreachable
+
+TIMEOUT_S: Final = 100.0  # Connect's own verdict comes after 90 s at the latest
+BODY_BYTES_MAX: Final = 256 * 1024  # beyond it an answer is cut off: it is only looked into
+
+# What a creation may be answered without quoting a configuration.
+_HARMLESS = re.compile(
+    r"Cannot complete request|Connector .{1,200} already exists|IO Error trying to forward"
+    r'|Request timed out|Unrecognized field "initial_'
+)
+_WORD = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Reply(NamedTuple):
+    """What a worker answered. `said` is its own message, short and without secrets; None where it
+    gave none, or where something else answered (a proxy, a web server). `other` describes an answer
+    that cannot be Connect's: a redirect, an HTML page.
+    """
+
+    status: int
+    said: str | None = None
+    other: str | None = None
+
+
+class ConnectWriter:
+    """One Connect cluster. Thread-safe: every request has its own connection."""
+
+    def __init__(
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        auth: Auth | None = None,
+        tls: Tls | None = None,
+        transport: Transport | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests.
+        `check` is called before each request is sent, as late as can be: it raises Unreachable if
+        that is not to be done any more.
+        """
+        assert urls
+        self._check = check
+        self.name = name
+        self._urls = urls
+        self._timeout_s = timeout_s
+        self._auth = auth
+        self._tls = TlsContext(tls)
+        self._transport = transport
+
+    def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
+        """One request. Raises Unreachable, Ambiguous."""
+        status, answer = self._ask(method, path, body)
+        message = _message(status, answer)
+        said = None if message is None else without_secrets(message)
+        return Reply(status, said, _other(status, answer))
+
+    def create(
+        self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
+    ) -> Reply:
+        """`POST /connectors`: 201. `initial_state` (KIP-980) where the worker knows it, Kafka 3.7.
+
+        Connect's refusal quotes what it refuses; of it the names of our own settings are said.
+        """
+        wanted: dict[str, Any] = {"name": connector, "config": config}
+        if initial_state is not None:
+            wanted["initial_state"] = initial_state
+        status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
+        message = _message(status, answer)
+        if message is None or status < httpx.codes.BAD_REQUEST:
+            return Reply(status, other=_other(status, answer))
+        if _HARMLESS.match(message):
+            return Reply(status, without_secrets(message))
+        return Reply(status, _settings_named(message, frozenset(config)))
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One worker's answer. Another worker is asked only where no connection was made: nothing
+        has happened then. Raises Unreachable, Ambiguous.
+        """
+        failures: list[Unreachable] = []
+        for url in self._urls:
+            try:
+                return self._exchange(url, method, path, body)
+            except Unreachable as exc:
+                failures.append(exc)
+        details = dict.fromkeys(failure.detail for failure in failures)
+        raise Unreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[0]
+
+    def _exchange(self, url: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        if isinstance(self._transport, httpx.AsyncBaseTransport | None):
+            exchange = self._answer(url, method, path, body, self._transport)
+            return carry_out(self.name, exchange, self._timeout_s)
+        self._check()
+        return ask(self._transport, self.name, (method, url, path, body), self._timeout_s)
+
+    async def _answer(
+        self,
+        url: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> tuple[int, bytes]:
+        client = async_client(
+            url,
+            timeout=bounds(self._timeout_s),
+            headers={
+                "Accept": "application/json",
+                "Content-Type": "application/json",
+                **authorization(self._auth),
+            },
+            transport=transport,
+            verify=self._tls.get_for(url),
+        )
+        async with client:
+            self._check()
+            return await _sent(client, method, path, body)
+
+
+async def _sent(
+    client: httpx.AsyncClient, method: str, path: str, body: bytes | None
+) -> tuple[int, bytes]:
+    async with client.stream(method, path, content=body) as response:
+        where = redirect_of(response.status_code, response.headers.get("Location"))
+        if where is not None:
+            return response.status_code, where.encode()
+        return response.status_code, await read_body(response, BODY_BYTES_MAX)
+
+
+def _other(status: int, body: bytes) -> str | None:
+    """Describe an answer that Connect does not give. Of a redirect the body is its description."""
+    if httpx.codes.is_redirect(status) and body.startswith(REDIRECTS.encode()):
+        return body.decode()
+    return HTML_PAGE if is_html(body) else None
+
+
+def writer_of(
+    connect: Connect,
+    *,
+    transport: Transport | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> ConnectWriter:
+    """All workers of a Connect cluster, as the configuration says to ask them."""
+    return ConnectWriter(
+        connect.name,
+        connect.worker_urls,
+        auth=connect.auth,
+        tls=connect.tls,
+        transport=transport,
+        check=check,
+    )
+
+
+class _Message(msgspec.Struct):
+    """Connect's `Message`, and its `ErrorMessage`, which repeats the status code."""
+
+    message: str
+    error_code: int | None = None
+
+
+def _message(status: int, body: bytes) -> str | None:
+    try:
+        found = msgspec.json.decode(body, type=_Message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    of_connect = status < httpx.codes.BAD_REQUEST or found.error_code is not None
+    return found.message if of_connect else None
+
+
+def _settings_named(message: str, known: frozenset[str]) -> str | None:
+    """Which settings a refusal is about, by their names alone."""
+    missing = re.findall(r'Missing required configuration "([\w.-]{1,100})"', message)
+    words = {word.rstrip(".") for word in _WORD.findall(message)}
+    named = sorted((words & known - {"name"}) | set(missing))
+    return f"it is about {', '.join(named)}" if named else None

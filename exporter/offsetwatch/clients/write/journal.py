@@ -1,0 +1,116 @@
+"""Creating the journal's topic, and the one producer that may write to it.
+
+The producer that was given the topic's transactional.id last is the one: the broker rejects records
+of earlier producers with that id, and aborts their open transactions (KIP-98, producer epochs).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.kafka import made, silent
+from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.write.records import RecordWriter
+from offsetwatch.errors import ClientError, Fenced, TimedOut
+
+INIT_S: Final = 30.0  # what another one had begun is ended first
+WRITE_S: Final = 10.0  # one transaction, from its first record to its end
+# The broker's own default is a minute: so long nobody could read on behind a leader that was cut
+# off in the midst of one, unless another one comes.
+TRANSACTION_S: Final = 15.0
+_FENCED: Final = {
+    ck.KafkaError._FENCED,  # noqa: SLF001 - librdkafka's local codes are spelt like this
+    ck.KafkaError.PRODUCER_FENCED,
+    ck.KafkaError.INVALID_PRODUCER_EPOCH,
+}
+_UNSURE: Final = {
+    ck.KafkaError._TIMED_OUT,  # noqa: SLF001
+    ck.KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+    ck.KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+}
+
+
+def create(name: str, properties: Mapping[str, Any], wanted: Wanted) -> None:
+    """Make the topic; that it was there already is no error. Raises ClientError."""
+    RecordWriter(name, properties).create(
+        wanted.topic,
+        partitions=1,
+        replication=wanted.replication_factor,
+        config={
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "min.insync.replicas": str(wanted.min_insync_replicas),
+            "max.message.bytes": str(RECORD_BYTES_MAX),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+class JournalWriter:
+    """The one producer, for as long as it is the last one that was made."""
+
+    def __init__(
+        self, name: str, properties: Mapping[str, Any], topic: str, *, write_s: float = WRITE_S
+    ) -> None:
+        self._target = f"{name}/{topic}"
+        self._topic = topic
+        self._write_s = write_s
+        self._told: deque[ck.KafkaError] = deque(maxlen=10)
+        settings: dict[str, Any] = {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "transactional.id": f"{topic}-0",
+            "transaction.timeout.ms": round(TRANSACTION_S * 1000),
+            "delivery.timeout.ms": round(write_s * 1000),
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+            "message.max.bytes": RECORD_BYTES_MAX,
+            "error_cb": self._told.append,
+            "logger": silent,
+            # A reader may be older than a compression.
+            "compression.type": "none",
+        }
+        self._producer: ck.Producer = made(name, ck.Producer, settings)
+
+    def begin(self) -> None:
+        """Be the one. What others had begun is over when this returns. Raises ClientError."""
+        try:
+            self._producer.init_transactions(INIT_S)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+
+    def write(self, values: Sequence[bytes]) -> None:
+        """All of them, or none. Raises Fenced if another one was made since; any other ClientError
+        leaves open whether they are there. After an error nothing more may be written.
+        """
+        deadline = time.monotonic() + self._write_s
+
+        def told(error: ck.KafkaError | None, _message: ck.Message) -> None:
+            if error is not None:
+                self._told.append(error)
+
+        try:
+            self._producer.begin_transaction()
+            for value in values:
+                self._producer.produce(self._topic, value=value, partition=0, on_delivery=told)
+            self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+        except BufferError as exc:
+            raise TimedOut(self._target, "librdkafka has no room for it") from exc
+
+    def _why(self, error: ck.KafkaError) -> ClientError:
+        for at in (error, *self._told):  # what came first may be told beside what came of it
+            if at.code() in _FENCED:
+                return Fenced(self._target, at.str())
+        if error.code() in _UNSURE:
+            return TimedOut(self._target, error.str())
+        return translate(self._target, error)

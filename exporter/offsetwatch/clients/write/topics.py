@@ -1,0 +1,49 @@
+"""Deleting a topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka import REQUEST_TIMEOUT_S
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.errors import ClientError, NotFound, Refused
+
+# The broker says no and nothing happened; what else it may say is in doubt.
+_REFUSALS: Final = {
+    ck.KafkaError.TOPIC_DELETION_DISABLED,
+    ck.KafkaError.POLICY_VIOLATION,
+    ck.KafkaError.INVALID_REQUEST,
+}
+
+
+class TopicWriter(KafkaFacts):
+    """Deletes topics of one Kafka cluster, and can tell which one it would delete."""
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic of this name; "" if the broker knows no ids (before Kafka 2.8), None
+        if there is no such topic.
+        """
+        found = self.shapes([topic])[topic]
+        if isinstance(found, NotFound):
+            return None
+        if isinstance(found, ClientError):
+            raise found
+        return found.topic_id or ""
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic of this name. Raises Refused where nothing happened: NotFound among
+        others; after any other ClientError it may be gone, or go yet.
+        """
+        try:
+            with self._translated():
+                futures = self._client.delete_topics(
+                    [topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
+                )
+            self._result(futures[topic])
+        except ClientError as exc:
+            cause = exc.__cause__
+            if isinstance(cause, ck.KafkaException) and cause.args[0].code() in _REFUSALS:
+                raise Refused(self.name, exc.detail) from cause
+            raise

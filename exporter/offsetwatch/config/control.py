@@ -1,0 +1,100 @@
+"""The control listener's section: where it listens, and who may ask for what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, SecretStr, StringConstraints
+
+from offsetwatch.config.section import Patterns, Section
+from offsetwatch.config.types import File, Listen, Moment, Name, TokenFile, form
+
+_SHA256: Final = "the 64 hexadecimal digits that sha256sum prints of the token, in lower case"
+_SAN: Final = "a kind and a name, as in dns:alertmanager-1.example.com (or uri:, email:, ip:)"
+
+
+class ControlTls(Section):
+    """What the listener shows to its clients, and whom it trusts. All files are PEM, and are read
+    again when they change.
+    """
+
+    cert_file: File
+    """The listener's certificate and its chain."""
+    key_file: File | None = None
+    """Its key; default: cert_file contains the key."""
+    key_password: SecretStr | None = None
+    """The password of an encrypted key."""
+    key_password_file: File | None = None
+    """Instead of key_password."""
+    client_ca_file: File | None = None
+    """The authorities of those under clients; a certificate of any other is refused."""
+
+
+class Principal(Section):
+    """A client that may send requests."""
+
+    name: Name
+    """The name in plans and in the journal. A plan cannot be approved under the name that proposed
+    it."""
+    role: Literal["viewer", "proposer", "approver", "operator", "hook"]
+    """viewer reads; proposer also proposes plans; approver also approves and rejects them; operator
+    also aborts, resolves, pauses, sets the mode and closes breakers. hook forwards alerts and
+    nothing else."""
+    connect: list[Name] | None = Field(default=None, min_length=1)
+    """Entries under connect whose connectors this client may see and change. Default: all."""
+    connectors: Patterns | None = None
+    """Connectors that this client may see and change. Default: all. A client with a list cannot
+    read the journal, backups and breakers, and cannot pause or set the mode, since those concern
+    all."""
+
+
+class Token(Principal):
+    """A client that authenticates with a bearer token."""
+
+    token_sha256: Annotated[str, form(r"[0-9a-f]{64}", _SHA256)] | None = Field(
+        default=None, repr=False
+    )
+    """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is not in
+    this file. It must be a random one: openssl rand -hex 32."""
+    token_file: TokenFile | None = None
+    """Instead: a file with the token, of at least 32 characters, readable only by its owner (mode
+    0600). It is read again when it changes. A second line may have another token during a
+    rotation."""
+    expires: Moment | None = None
+    """The moment from which on the token is refused, as 2030-01-31T00:00:00Z."""
+
+
+class Client(Principal):
+    """A client that authenticates with a certificate of client_ca_file."""
+
+    san: Annotated[str, form(r"(dns|uri|email|ip):[\x21-\x7e]{1,500}", _SAN)]
+    """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
+    common name does not count."""
+
+
+class User(Principal):
+    """A client that authenticates with a password."""
+
+    user: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """The name under basic_auth_users in web_config_file. This listener refuses a user that has a
+    password there and no entry here."""
+
+
+class Control(Section):
+    """A listener of its own for what changes something. Metrics are not served here."""
+
+    listen: Listen = "127.0.0.1:9641"
+    """The address to listen on. An address other than loopback needs tls, or a web_config_file with
+    TLS."""
+    tls: ControlTls | None = None
+    """TLS of this listener. Without it, and without a web_config_file with TLS: plain HTTP, on
+    loopback only."""
+    web_config_file: File | None = None
+    """Instead of tls: a web config file as of Prometheus and its exporters, with TLS, headers and
+    passwords; read again when it changes. See docs/web-config.md."""
+    tokens: list[Token] = Field(default_factory=list)
+    """Clients that authenticate with a bearer token."""
+    clients: list[Client] = Field(default_factory=list)
+    """Clients that authenticate with a certificate."""
+    users: list[User] = Field(default_factory=list)
+    """Clients that authenticate with a password of web_config_file."""

@@ -1,0 +1,233 @@
+"""Every setting as a reader wants it told: where it stands, what it takes, what it means.
+
+Made from the shape itself. reference.py makes the YAML file of it, tools/references the page.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+
+from annotated_types import Ge, Le
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from offsetwatch.config import control, remedy, section, shape
+from offsetwatch.config.document import plain_number_of, section_in
+from offsetwatch.config.section import Section
+from offsetwatch.config.shape import Config
+
+# What stands where a setting has no default, or none that says anything.
+EXAMPLES: Final[dict[str, Any]] = {
+    "Config.kafka": "east",
+    "Kafka.bootstrap": "broker-1:9092,broker-2:9092",
+    "Kafka.properties": {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "watcher",
+        "sasl.password_file": "secrets/kafka-password",
+    },
+    "Kafka.oauth_hook": "package.module:function",
+    "Connect.name": "lab",
+    "Connect.kafka": "east",
+    "Connect.url": "http://worker-1:8083",
+    "Connect.urls": ["https://worker-1:8083", "https://worker-2:8083"],
+    "Connect.offsets_topic": "connect-offsets",
+    "Connect.config_topic": "connect-configs",
+    "Connect.status_topic": "connect-status",
+    "Connect.worker_properties_file": "worker.properties",
+    "Strimzi.namespace": "kafka",
+    "Strimzi.name": "my-connect",
+    "Strimzi.kubeconfig_file": "kubeconfig",
+    "Auth.username": "watcher",
+    "Auth.password": "${CONNECT_PASSWORD}",
+    "Auth.password_file": "secrets/connect-password",
+    "Auth.bearer_token": "${CONNECT_TOKEN}",
+    "Auth.bearer_token_file": "secrets/connect-token",
+    "Tls.ca_file": "tls/ca.pem",
+    "Tls.cert_file": "tls/watcher.pem",
+    "Tls.key_file": "tls/watcher-key.pem",
+    "Tls.key_password": "${KEY_PASSWORD}",
+    "Tls.key_password_file": "secrets/key-password",
+    "Flow.source": "west",
+    "Flow.target": "east",
+    "Flow.upstream": "east",
+    "Flow.downstream": "east",
+    "Flow.connect": "lab",
+    "Flow.copies": {"orders": "orders-eu", "lines": "copy-of-{topic}"},
+    "OffsetSyncs.kafka": "east",
+    "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
+    "Alertmanager.url": "https://alertmanager-1:9093",
+    "Auto.connect": "lab",
+    "Auto.connectors": ["orders-sink", "billing.*"],
+    "Auto.actions": ["restart_failed"],
+    "Remedy.sink_data_errors": {
+        "com.example.LedgerSinkConnector": ["com.example.InvalidEntryException"]
+    },
+    "Quarantine.kafka": "east",
+    "Quarantine.replication_factor": 3,
+    "Quarantine.retention_days": "365d",
+    "KafkaJournal.kafka": "east",
+    "KafkaJournal.name": "https://watch-1:9641",
+    "Window.start": "22:00",
+    "Window.end": "06:00",
+    "Webhook.name": "on-call",
+    "Notify.runbooks_url": "https://docs.example.com/offsetwatch/runbooks",
+    "Notify.boards_url": "https://grafana.example.com",
+    "Notify.external_url": "https://offsetwatch.example.com",
+    "Webhook.url": "https://hooks.example.com/offsetwatch",
+    "Webhook.url_file": "secrets/webhook-url",
+    "ControlTls.cert_file": "tls/control.pem",
+    "ControlTls.key_file": "tls/control-key.pem",
+    "ControlTls.key_password": "${KEY_PASSWORD}",
+    "ControlTls.key_password_file": "secrets/key-password",
+    "ControlTls.client_ca_file": "tls/clients-ca.pem",
+    "Token.name": "on-call",
+    "Token.role": "operator",
+    "Token.connect": ["lab"],
+    "Token.token_sha256": "0" * 64,
+    "Token.token_file": "secrets/on-call-token",
+    "Token.expires": "2030-01-31T00:00:00Z",
+    "User.name": "ada",
+    "User.role": "approver",
+    "User.connect": ["lab"],
+    "User.user": "ada",
+    "Config.web_config_file": "web.yaml",
+    "Control.web_config_file": "web-control.yaml",
+    "Client.name": "alertmanager",
+    "Client.role": "hook",
+    "Client.connect": ["lab"],
+    "Client.san": "dns:alertmanager-1.example.com",
+}
+
+
+class Setting(NamedTuple):
+    """One key.
+
+    key       `Section.field`, by the class that has it in use
+    path      as it stands in the file: kafka.NAME.bootstrap, connect[].poll.state_s
+    takes     its type and its bounds
+    default   None: there is none that says anything
+    inner     the settings of the section that it is, if it is one
+    about     what such a section is
+    """
+
+    key: str
+    path: str
+    field: FieldInfo
+    takes: str
+    required: bool
+    default: str | None
+    meaning: str
+    inner: tuple[Setting, ...] = ()
+    about: str = ""
+
+
+def settings() -> tuple[Setting, ...]:
+    """All of them, those of sections inside their section, in the order of the file."""
+    return tuple(_settings(Config, "", docstrings()))
+
+
+def _settings(of: type[Section], before: str, told: dict[str, str]) -> Iterator[Setting]:
+    for name, field in of.model_fields.items():
+        inner = section_in(field.annotation)
+        path = f"{before}{name}"
+        yield Setting(
+            key=f"{of.__name__}.{name}",
+            path=path,
+            field=field,
+            takes=takes(field),
+            required=field.is_required(),
+            default=default_in_words(field),
+            meaning=told[told_at(of, name)],
+            inner=() if inner is None else tuple(_settings(inner, _within(path, field), told)),
+            about="" if inner is None else inspect.getdoc(inner) or "",
+        )
+
+
+def _within(path: str, field: FieldInfo) -> str:
+    """How the keys of a section begin."""
+    origin = get_origin(field.annotation)
+    if origin is dict:
+        return f"{path}.NAME."
+    return f"{path}[]." if origin is list else f"{path}."
+
+
+def told_at(of: type[Section], name: str) -> str:
+    """Where a field's docstring stands: under the class that has it from no other."""
+    owner = next(at for at in of.__mro__ if name in inspect.get_annotations(at))
+    return f"{owner.__name__}.{name}"
+
+
+def default_of(field: FieldInfo) -> Any:
+    """The default as it would be written; None where there is none."""
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    plain = plain_number_of(field)
+    return default if default is None or plain is None else plain.written(default)
+
+
+def takes(field: FieldInfo) -> str:
+    """The type and its bounds, in a reader's words."""
+    plain = plain_number_of(field)
+    words = [_type(field.annotation) if plain is None else "duration"]
+    written = "{:g}".format if plain is None else plain.written
+    words += [f"at least {written(at.ge)}" for at in field.metadata if isinstance(at, Ge)]  # type: ignore[arg-type]
+    words += [f"at most {written(at.le)}" for at in field.metadata if isinstance(at, Le)]  # type: ignore[arg-type]
+    return ", ".join(words)
+
+
+def default_in_words(field: FieldInfo) -> str | None:
+    """None where there is none, or none that says anything."""
+    default = default_of(field)
+    if field.is_required() or default is None or default in ([], {}):
+        return None
+    return None if section_in(field.annotation) is not None else _word(default)
+
+
+def _word(default: object) -> str:
+    if isinstance(default, bool):
+        return json.dumps(default)
+    return ", ".join(default) if isinstance(default, list) else str(default)
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(arguments)
+    if origin is Union or type(None) in arguments:
+        return next(_type(argument) for argument in arguments if argument is not type(None))
+    if origin is list:
+        return f"list of: {_type(arguments[0])}"
+    if origin is dict:
+        return f"by name: {_type(arguments[1])}"
+    if hasattr(annotation, "__metadata__"):
+        return _type(annotation.__origin__)
+    if origin is re.Pattern:
+        return "regular expression"
+    if inspect.isclass(annotation) and issubclass(annotation, Section):
+        return "section"
+    words = {str: "text", SecretStr: "text, secret", int: "whole number"}
+    return {**words, bool: "true or false", Path: "file", datetime: "date and time"}[annotation]
+
+
+def docstrings() -> dict[str, str]:
+    """`Section.field` -> the docstring under the field, which Python itself throws away."""
+    told: dict[str, str] = {}
+    modules = (section, control, remedy, shape)
+    for node in [at for module in modules for at in ast.parse(inspect.getsource(module)).body]:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, text in zip(node.body, node.body[1:], strict=False):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(words))),
+                ):
+                    told[f"{node.name}.{name}"] = " ".join(words.split())
+    return told

@@ -1,0 +1,322 @@
+"""A YAML file -> a document, and what is wrong with a section of one -> a line for people.
+
+Called by load.py and web.py. Nothing here repeats a value of the file: it may be a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from datetime import date
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+import yaml
+import yaml.reader
+from pydantic.fields import FieldInfo
+
+from offsetwatch.config.durations import PlainNumber
+from offsetwatch.config.section import Section
+from offsetwatch.errors import ConfigError
+
+_VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it
+_DEPTH_MAX: Final = 50
+_TOO_DEEP: Final = "it is nested too deep"
+_UNFOLDS: Final = "it refers to its own parts, or to others so often that it unfolds without an end"
+# By the names that pydantic has for errors; its own words are of Python.
+_EXPECTED: Final = {
+    "string_type": "expected a text",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping",
+    "list_type": "expected a list",
+    "path_type": "expected the path of a file",
+}
+_PLAINLY: Final = {
+    "missing": "required, and not given",
+    "bool_type": "expected true or false, without quotes",
+    "int_type": "expected a whole number, without quotes",
+    "int_from_float": "expected a whole number",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than_equal": "expected at most {le}",
+    "too_short": "expected at least {min_length} in the list, and it has {actual_length}",
+    "string_too_short": "it is empty",
+    "string_too_long": "longer than {max_length} characters",
+}
+_OUT_OF_PLAINLY: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
+_QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*?)(?P=quote)", re.DOTALL)
+_ALIAS: Final = "a value that begins with * or & is an alias or an anchor: put it in quotes"
+_TAG: Final = "a value that begins with ! is a tag: put it in quotes"
+_KIND: Final = "a value is not of its kind"
+_MISFIT: Final = "this does not fit the lines above it: check indentation, quotes and brackets"
+_BACKSLASH: Final = "a backslash in double quotes begins an escape: double it, or use single quotes"
+# What PyYAML says, by a part of it, and what it means to the author of the file.
+_MEANINGS = {
+    "'\\t'": "a tab, which cannot indent in YAML: use spaces",
+    "undefined alias": _ALIAS,
+    "duplicate anchor": "an anchor (&) is given twice",
+    "alphabetic or numeric character": _ALIAS,
+    "a constructor for the tag": _TAG,
+    "tag handle": _TAG,
+    "while scanning a tag": _TAG,
+    "mapping values are not allowed": (
+        "a colon is not expected here: put a value that has one in quotes; otherwise check the "
+        "indentation, and the line above"
+    ),
+    "could not find expected ':'": "a key without a colon and a blank, here or in the line above",
+    "sequence entries are not allowed": "an entry of a list (-) has to begin on its own line",
+    "mapping keys are not allowed": "a value that begins with ? has to be in quotes",
+    "unknown escape": _BACKSLASH,
+    "hexadecimal numbers": _BACKSLASH,
+    "unexpected end of stream": "a quote before this is not closed",
+    "unexpected document separator": "a quote before this is not closed",
+    "or '}'": "a { before this is not closed, or a comma is missing",
+    "or ']'": "a [ before this is not closed, or a comma is missing",
+    "a single document": "a second document begins here (---): a configuration is one",
+    "<document start>": _MISFIT,
+    "<block end>": _MISFIT,
+    "a comment or a line break": "| and > begin a text of several lines: put this value in quotes",
+    "indentation indicator": "| and > begin a text of several lines: put this value in quotes",
+    "while parsing a node": "a value is missing or cannot begin so: put it in quotes",
+    "node content": "a value is missing or cannot begin so: put it in quotes",
+    "for merging": "<< needs a mapping, or a list of mappings",
+    "node, but found": _KIND,
+    "unhashable key": "a key is a list or a mapping, and has to be a text",
+    "directive": "a line that begins with % is a directive of YAML: put the value in quotes",
+}
+_CANNOT_BEGIN: Final = "cannot start any token"
+_SIGN = re.compile(r"[-:?,{}\[\]&*!|>%@`#]")
+
+
+def read(path: Path) -> object:
+    """What the file holds. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        reason = exc.strerror or type(exc).__name__
+        raise ConfigError((f"{path}: cannot be read: {reason}",)) from exc
+    except UnicodeDecodeError as exc:
+        reason = f"it is not UTF-8 (byte {exc.start + 1}): save it as UTF-8"
+        raise ConfigError((f"{path}: cannot be read: {reason}",)) from exc
+    return parsed(text, str(path))
+
+
+def parsed(text: str, source: str) -> object:
+    """What the text of a file holds. Raises ConfigError."""
+    try:
+        found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        _unfolded(found)
+    except yaml.YAMLError as exc:
+        raise ConfigError((f"{source}: not YAML: {_yaml_problem(exc, text)}",)) from None
+    except RecursionError:
+        raise ConfigError((f"{source}: not YAML: {_TOO_DEEP}",)) from None
+    except (ValueError, OverflowError):  # PyYAML's scanner, of "\UFFFFFFFF"
+        raise ConfigError((f"{source}: not YAML: an escape is no character",)) from None
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """A key given twice is a mistake; PyYAML would quietly take the last. So is a value that is not
+    what its tag or its look says, over which PyYAML's constructors fall.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Looks at keys before what is merged stands among them."""
+        node = super().compose_mapping_node(anchor)
+        names: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in names:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value} is given twice", problem_mark=key.start_mark
+                )
+            names.add(key.value)
+        return node
+
+    def construct_object(
+        self,
+        node: yaml.Node,
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
+    ) -> Any:
+        """See the class."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError, TypeError) as exc:
+            raise yaml.MarkedYAMLError(problem=_KIND, problem_mark=node.start_mark) from exc
+
+    def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803
+        """PyYAML looks through all open brackets at every one that follows."""
+        if self.flow_level >= _DEPTH_MAX:
+            raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=self.get_mark())
+        super().fetch_flow_collection_start(TokenClass)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merges of merges double with every line."""
+        super().flatten_mapping(node)
+        if len(node.value) > _VALUES_MAX:
+            raise yaml.MarkedYAMLError(problem=_UNFOLDS, problem_mark=node.start_mark)
+
+
+def _unfolded(found: object) -> None:
+    """Raises YAMLError for a document that goes on without an end, or nearly, because it refers to
+    its own parts.
+    """
+    left: list[tuple[object, int]] = [(found, 0)]
+    count = 0
+    while left:
+        value, depth = left.pop()
+        inside = list(value.values()) if isinstance(value, dict) else value
+        if not isinstance(inside, list | tuple):
+            continue
+        count += len(inside)
+        if count > _VALUES_MAX or depth > _DEPTH_MAX:
+            raise yaml.MarkedYAMLError(problem=_UNFOLDS)
+        left.extend((item, depth + 1) for item in inside)
+
+
+def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
+    """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
+    mark = getattr(error, "problem_mark", None)
+    if getattr(error, "problem", None) == _UNFOLDS:
+        return _UNFOLDS
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, int(error.position)) + 1
+        return f"line {line}: a character that YAML does not allow, such as a control character"
+    if mark is None:
+        return "it holds characters that YAML does not allow"
+    where = f"line {mark.line + 1}, column {mark.column + 1}"
+    problem = str(getattr(error, "problem", None) or "cannot be parsed")
+    said = f"{getattr(error, 'context', None) or ''} {problem}"
+    for sign, meaning in _MEANINGS.items():
+        if sign in said:
+            return f"{where}: {meaning}"
+    if _CANNOT_BEGIN in problem:
+        quoted = _QUOTED.search(problem)
+        character = quoted["text"] if quoted and _SIGN.fullmatch(quoted["text"]) else "this"
+        return f"{where}: a value cannot begin with {character}: put it in quotes"
+    return f"{where}: {_QUOTED.sub('what is there', problem)}"
+
+
+def mistake(error: dict[str, Any], top: type[Section]) -> str:
+    """One line: the path, what is wrong, and a suggestion where there is a near name."""
+    location = tuple(part for part in error["loc"] if part != "[key]")
+    if error["type"] == "invalid_key" or (
+        "[key]" in error["loc"] and not isinstance(error["input"], str)
+    ):
+        return f"{_path(location[:-1])}: {_key_problem(error['input'])}"
+    path = _path(location)
+    if error["type"] in _EXPECTED:
+        kind, given = error["type"], error["input"]
+        return f"{path}: {_EXPECTED[kind]}, not {_kind(given, location)}{_mend(kind, given)}"
+    if error["type"] in _OUT_OF_PLAINLY:
+        plain = plain_number_of(_field_at(location, top))
+        if plain is not None:
+            (bound,) = error["ctx"].values()
+            than = f"{_OUT_OF_PLAINLY[error['type']]} {plain.written(bound)}"
+            given = error["input"]  # the text itself below an optional, a number elsewhere
+            shown = given if isinstance(given, str) else plain.written(given)
+            return f"{path}: {shown} is {than}"
+    if error["type"] in _PLAINLY:
+        return f"{path}: {_PLAINLY[error['type']].format(**error.get('ctx', {}))}"
+    if error["type"] == "literal_error":
+        return f"{path}: {_choice(error['ctx']['expected'], error['input'])}"
+    if error["type"] != "extra_forbidden":
+        return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
+    fields = _section_at(location[:-1], top).model_fields
+    known = tuple(field.alias or name for name, field in fields.items())
+    near = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(known)})"
+    return f"{path}: unknown key{hint}"
+
+
+def _choice(expected: str, given: object) -> str:
+    """Return the words that a setting takes, and the one that was probably meant."""
+    words = re.findall("'([^']*)'", expected)
+    wanted = given.strip().lower() if isinstance(given, str) else ""
+    near = [word for word in words if word.lower() == wanted]
+    near = near or difflib.get_close_matches(wanted, words, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected {expected.replace(chr(39), '')}{hint}"
+
+
+def _key_problem(key: object) -> str:
+    if isinstance(key, bool):
+        said = f"the key {str(key).lower()} is no text: so YAML reads no, yes, on and off as well"
+    elif isinstance(key, int | float):
+        said = f"the key {key} is a number"
+    else:
+        said = "a key is no text"
+    return f"{said}; put it in quotes"
+
+
+def _kind(value: object, location: tuple[str | int, ...]) -> str:
+    """What stands there instead, without a word of it."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, list) and location[-1:] == ("bootstrap",):
+        return "a list: write the addresses in one text, with commas between them"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, date):
+        return "a date"
+    if isinstance(value, dict) and location[-2:-1] == ("properties",):
+        return "a mapping: write the whole name of the property, as in sasl.mechanism"
+    kinds: dict[type, str] = {list: "a list", dict: "a mapping", type(None): "nothing"}
+    return kinds.get(type(value), "a value of another kind")
+
+
+def _mend(kind: str, given: object) -> str:
+    """Return how what is given becomes what is expected, if a few signs do that."""
+    if kind == "string_type" and isinstance(given, int | float | date):
+        return ": put it in quotes"
+    if kind == "list_type" and isinstance(given, dict):
+        return ": begin each entry with -"
+    if kind == "list_type" and isinstance(given, str):
+        return ": put [ ] around it"
+    return ""
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "(top level)"
+
+
+def _section_at(location: tuple[str | int, ...], top: type[Section]) -> type[Section]:
+    """The section that a location lies in, for the names it knows.
+
+    A part of a location is a field's name, or a key or a number that leads into a dict or a list.
+    """
+    found = top
+    for part in location:
+        field = found.model_fields.get(str(part))
+        inner = None if field is None else section_in(field.annotation)
+        found = found if inner is None else inner
+    return found
+
+
+def _field_at(location: tuple[str | int, ...], top: type[Section]) -> FieldInfo | None:
+    return _section_at(location[:-1], top).model_fields.get(str(location[-1]))
+
+
+def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
+    """Return what a plain number of a duration counts; None for what is no duration."""
+    if field is None:
+        return None
+    optional = (getattr(at, "__metadata__", ()) for at in get_args(field.annotation))
+    marks = (*field.metadata, *(mark for inner in optional for mark in inner))
+    return next((mark for mark in marks if isinstance(mark, PlainNumber)), None)
+
+
+def section_in(annotation: Any) -> type[Section] | None:
+    """The section that a type is, or is a list, a dict or an optional of."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    if get_origin(annotation) not in {list, dict, Union, UnionType, Annotated}:
+        return None
+    inner = (section_in(argument) for argument in get_args(annotation))
+    return next((section for section in inner if section is not None), None)

@@ -1,0 +1,65 @@
+"""Which clusters a configuration is about, so that two of them can be told apart. Pure.
+
+A daemon says so of its own, and a command compares that with the file that it was given: another
+daemon may have the address, or this one may have read the file before it was changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote, unquote
+
+from offsetwatch.config.shape import Config
+
+HEADER: Final = "Offsetwatch-Clusters"
+_DIGITS: Final = 8
+
+
+def clusters_of(config: Config) -> str:
+    """Return `kafka/east=1a2b3c4d connect/lab=5e6f7081`: each cluster by its name, with a hash of
+    its addresses. It holds no address, and fits a header.
+    """
+    return " ".join(
+        f"{kind}/{quote(name, safe='')}={_hash(addresses)}"
+        for kind, name, addresses in sorted(_clusters(config))
+    )
+
+
+def differences(ours: str, theirs: str) -> tuple[str, ...]:
+    """Return what is other in `theirs`, in words; nothing where both are about the same."""
+    mine, others = _parsed(ours), _parsed(theirs)
+    return tuple(
+        f"{_said(name)} {_difference(mine.get(name), others.get(name))}"
+        for name in sorted({*mine, *others})
+        if mine.get(name) != others.get(name)
+    )
+
+
+def _clusters(config: Config) -> Iterator[tuple[str, str, str]]:
+    for name, kafka in config.kafka.items():
+        yield "kafka", name, ",".join(sorted(kafka.addresses))
+    for connect in config.connect:
+        topics = (connect.kafka, connect.offsets_topic)
+        yield "connect", connect.name, repr((sorted(connect.worker_urls), topics))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _parsed(clusters: str) -> dict[str, str]:
+    found = (at.partition("=") for at in clusters.split())
+    return {name: digits for name, _, digits in found}
+
+
+def _said(name: str) -> str:
+    kind, _, quoted = name.partition("/")
+    return f"{kind} {unquote(quoted)}"
+
+
+def _difference(mine: str | None, others: str | None) -> str:
+    if others is None:
+        return "is not in its configuration"
+    return "is in its configuration alone" if mine is None else "is at another address"

@@ -1,0 +1,195 @@
+"""A web config file: TLS, passwords and headers of a listener, in the shape that Prometheus and
+its exporters share (exporter-toolkit), so that one file serves several of them.
+
+Named by web_config_file. It is read here when the configuration is checked, and again by
+serve/web when it has changed. Strict: an unknown key is a mistake. Nothing is taken from the
+environment, as a hash is full of dollar signs. No message repeats a user, a password or a hash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
+
+from offsetwatch.config.document import mistake, parsed
+from offsetwatch.config.files import problem_with, read_secret
+from offsetwatch.config.raw import mapping
+from offsetwatch.config.section import Section
+from offsetwatch.config.types import FOLDER, File, form
+from offsetwatch.errors import ConfigError
+
+COST_MIN: Final = 4  # bcrypt's own
+COST_MAX: Final = 16  # twice as long with each; at 16 a check takes seconds
+USERS: Final = "basic_auth_users"
+_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+_DEMANDED: Final = ("RequireAnyClientCert", "RequireAndVerifyClientCert")
+_VERIFIED: Final = ("VerifyClientCertIfGiven", *_DEMANDED)
+_TLS13: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+Version = Literal["TLS12", "TLS13"]
+ClientAuth = Literal[
+    "NoClientCert",
+    "RequestClientCert",
+    "RequireAnyClientCert",
+    "VerifyClientCertIfGiven",
+    "RequireAndVerifyClientCert",
+]
+Cipher = Literal[
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+]
+Curve = Literal["CurveP256", "CurveP384", "CurveP521", "X25519"]
+
+
+def _hash(value: SecretStr) -> SecretStr:
+    found = _HASH.fullmatch(value.get_secret_value())
+    if found is None:
+        raise PydanticCustomError("wrong", "expected a bcrypt hash, as $2y$10$ and 53 characters")
+    if not COST_MIN <= int(found[1]) <= COST_MAX:
+        text = f"the cost of a hash is from {COST_MIN} to {COST_MAX}, as each check takes that long"
+        raise PydanticCustomError("wrong", "{text}", {"text": text})
+    return value
+
+
+User = Annotated[
+    str, form(r"[^:\x00-\x1f\x7f]{1,100}", "the name of a user, of 1 to 100 characters without :")
+]
+Hash = Annotated[SecretStr, AfterValidator(_hash)]
+San = Annotated[str, StringConstraints(min_length=1)]
+# What a header can carry; blank means that it is not sent.
+Value = Annotated[
+    str, StringConstraints(max_length=4096), form(r"[\x20-\x7e]*", "printable characters of ASCII")
+]
+
+
+class WebTls(Section):
+    """Without it: plain HTTP."""
+
+    cert_file: File
+    key_file: File
+    client_auth_type: ClientAuth = "NoClientCert"
+    client_ca_file: File | None = None
+    client_allowed_sans: list[San] | None = Field(default=None, min_length=1)
+    min_version: Version = "TLS12"
+    max_version: Version = "TLS13"
+    cipher_suites: list[Cipher] = Field(default_factory=list)
+    prefer_server_cipher_suites: bool = True
+    curve_preferences: list[Curve] = Field(default_factory=list)
+
+    @property
+    def verifies(self) -> bool:
+        """Whether a certificate that a client shows is looked at."""
+        return self.client_auth_type in _VERIFIED
+
+    @property
+    def demands(self) -> bool:
+        """Whether nobody is let in without one."""
+        return self.client_auth_type in _DEMANDED
+
+    @property
+    def tls13_only(self) -> bool:
+        """Whether what it names leaves nothing that older versions could use."""
+        named = self.cipher_suites
+        return self.min_version == "TLS13" or (bool(named) and set(named) <= set(_TLS13))
+
+
+class Headers(Section):
+    """Those that the shape allows."""
+
+    content_security_policy: Value = Field(default="", alias="Content-Security-Policy")
+    x_frame_options: Literal["deny", "sameorigin"] | None = Field(
+        default=None, alias="X-Frame-Options"
+    )
+    x_content_type_options: Literal["nosniff"] | None = Field(
+        default=None, alias="X-Content-Type-Options"
+    )
+    x_xss_protection: Value = Field(default="", alias="X-XSS-Protection")
+    strict_transport_security: Value = Field(default="", alias="Strict-Transport-Security")
+
+
+class WebHttp(Section):
+    """http2 is taken and without effect: HTTP/1.1 is what is spoken."""
+
+    http2: bool = True
+    headers: Headers = Headers()
+
+
+class Web(Section):
+    """The whole file."""
+
+    tls_server_config: WebTls | None = None
+    http_server_config: WebHttp = WebHttp()
+    basic_auth_users: dict[User, Hash] = Field(default_factory=dict, repr=False)
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """To be sent with every answer."""
+        found = self.http_server_config.headers.model_dump(by_alias=True)
+        return tuple((name, value) for name, value in found.items() if value)
+
+
+def load(path: Path) -> Web:
+    """Read a file. Raises ConfigError with every mistake in it, each with the file's name."""
+    try:
+        document = parsed(read_secret(path), path.name)
+    except (OSError, ValueError) as exc:
+        raise ConfigError((f"{path.name}: {problem_with(exc)}",)) from None
+    if not isinstance(document, dict):
+        raise ConfigError((f"{path.name}: expected a mapping at the top level",))
+    mistakes: list[str] = []
+    web: Web | None = None
+    try:
+        web = Web.model_validate(document, context={FOLDER: path.parent})
+    except ValidationError as exc:
+        mistakes.extend(_mistake(dict(error), document) for error in exc.errors())
+    mistakes.extend(_tls(mapping(document.get("tls_server_config"))))
+    if web is None or mistakes:
+        raise ConfigError(tuple(f"{path.name}: {found}" for found in mistakes))
+    return web
+
+
+def _mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
+    """As for the configuration; of users by their number, as one may have been taken for the
+    other.
+    """
+    where = error["loc"]
+    if len(where) > 1 and where[0] == USERS:
+        names = [str(name) for name in document[USERS]]
+        number = names.index(str(where[1])) + 1
+        error = {**error, "loc": (f"{USERS} (number {number})",)}
+    return mistake(error, Web)
+
+
+def _tls(tls: dict[Any, Any]) -> Iterator[str]:
+    """What one key cannot know of another; on the raw document, as in checks.py."""
+    path = "tls_server_config"
+    kind = tls.get("client_auth_type", "NoClientCert")
+    if kind in _VERIFIED and tls.get("client_ca_file") is None:
+        yield f"{path}.client_ca_file: required with {kind}, as what is shown is verified here"
+    if kind not in _VERIFIED and tls.get("client_ca_file") is not None:
+        yield f"{path}.client_ca_file: of no use without a client_auth_type that verifies"
+    if kind not in _DEMANDED and tls.get("client_allowed_sans") is not None:
+        yield f"{path}.client_allowed_sans: needs client_auth_type: RequireAndVerifyClientCert"
+    newest = tls.get("max_version", "TLS13")
+    if (tls.get("min_version", "TLS12"), newest) == ("TLS13", "TLS12"):
+        yield f"{path}.min_version: is newer than max_version"
+    ciphers = tls.get("cipher_suites")
+    named = ciphers if isinstance(ciphers, list) else []
+    if newest == "TLS12" and named and all(name in _TLS13 for name in named):
+        yield f"{path}.cipher_suites: names none that max_version TLS12 has"

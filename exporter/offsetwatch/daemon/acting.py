@@ -1,0 +1,53 @@
+"""What tells others and what acts, beside the inputs: notices, replicas, remediation and the
+control listener. None of it is needed for a first answer on /metrics: run.py loads this module,
+and with it what talks to clusters in order to change them, once the inputs have been started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config
+from offsetwatch.daemon.control import ControlDesk
+from offsetwatch.daemon.notices import Notices
+from offsetwatch.daemon.remediation import Remediation
+from offsetwatch.daemon.replicas import Replicas
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.model.observations import Observation
+from offsetwatch.serve.families import WebFile
+from offsetwatch.state.snapshot import Snapshot
+
+
+class Acting:
+    """All of them, in the order in which they depend on each other. `follow`, then `stop`."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        tell: Callable[[Observation], None],
+        state: StateDir,
+        clock: Clock,
+    ) -> None:
+        replicas = Replicas(tell, state.folder, clock)
+        self._replicas = replicas
+        self._notices = Notices(snapshot, tell, state, clock)
+        self._remediation = Remediation(snapshot, tell, state.folder, clock, lambda: replicas.now)
+        self._control = ControlDesk(
+            snapshot, tell, state.folder, clock, self._remediation.wake, replicas
+        )
+
+    def follow(self, config: Config) -> None:
+        """Begin as this configuration says, or go over to it."""
+        for part in (self._notices, self._replicas, self._remediation, self._control):
+            part.follow(config)
+
+    @property
+    def web_file(self) -> WebFile | None:
+        """How reading the control listener's own file went; None without one."""
+        return self._control.web_file
+
+    def stop(self) -> None:
+        """Nothing is told or done any more; what is under way comes to a point where it may end."""
+        for part in (self._control, self._remediation, self._replicas, self._notices):
+            part.stop()

@@ -1,0 +1,309 @@
+"""Where each Connect cluster keeps its offsets, and its connectors if it has no REST API.
+
+Found without being told where that is possible, and again after it went. Called by edge.py, in one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from offsetwatch.clients.kafka import KafkaAdmin, TailReader
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config, Connect
+from offsetwatch.errors import (
+    Ambiguous,
+    ClientError,
+    Conflict,
+    Throttled,
+    TopicNotSettled,
+    TopicsContradict,
+    Unreachable,
+    Unsettled,
+)
+from offsetwatch.ingest.discover import find_offsets_topic, is_copy, listing_topic_names
+from offsetwatch.ingest.poll import Batch, failure
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.observations import (
+    TAIL,
+    InputId,
+    InputRetired,
+    ListingTopicsFound,
+    OffsetsTopicCompared,
+    OffsetsTopicFound,
+    OffsetsTopicLost,
+)
+from offsetwatch.model.topology import KafkaTopic, ListingTopics
+from offsetwatch.state.remote import remote_topic
+from offsetwatch.state.snapshot import ConnectorView, Snapshot
+
+RETRY_S = 5.0
+RETRY_MAX_S = 300.0  # a sample of every compacted topic, where the answer has not changed for long
+# Errors that are over by themselves.
+_PASSING: Final = (Unreachable, Ambiguous, Unsettled, Conflict, Throttled)
+COMPARE_S = 300.0  # how soon a topic that was found is doubted; a sample of every compacted topic
+
+_log = structlog.get_logger()
+
+
+class Discovery:
+    """See the module. `put` hands a batch to the loop and says whether it was taken."""
+
+    def __init__(
+        self,
+        config: Config,
+        admins: Mapping[str, KafkaAdmin],
+        open_reader: Callable[[str], TailReader],
+        put: Callable[[Batch], bool],
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._admins = admins
+        self._open_reader = open_reader
+        self._put = put
+        self._clock = clock
+        self._settled: dict[str, KafkaTopic] = {}
+        self._listing: set[str] = set()
+        self._retry_at: dict[str, float] = {}
+        self._pause_s: dict[str, float] = {}
+        self._evidence: dict[str, object] = {}
+
+    def step(self, snapshot: Snapshot) -> None:
+        """Look for what is missing, and notice what is gone."""
+        for connect in self._config.connect:
+            self.inspect(connect, snapshot)
+
+    def inspect(self, connect: Connect, snapshot: Snapshot) -> None:
+        """The same for one Connect cluster; for the one thread of all of them."""
+        if connect.kafka is None:
+            return  # REST is all there is
+        if connect.name in self._settled:
+            self._notice_loss(connect, snapshot)
+        elif connect.offsets_topic is not None:
+            self._settle(connect.name, KafkaTopic(connect.home, connect.offsets_topic))
+            self._put((OffsetsTopicCompared(connect.name, doubt=None),))
+        else:
+            self._find(connect, snapshot)
+        if not connect.worker_urls and connect.name not in self._listing:
+            self._find_listing(connect)
+
+    def _due(self, what: str, every_s: float = RETRY_S) -> bool:
+        now = self._clock.now()
+        # After a step back of the clock an old moment may lie far in the future.
+        if 0 < self._retry_at.get(what, 0.0) - now <= every_s:
+            return False
+        self._retry_at[what] = now + every_s
+        return True
+
+    # --- offsets topics --------------------------------------------------------------------------
+
+    def _find(self, connect: Connect, snapshot: Snapshot) -> None:
+        sources = _sources(connect, snapshot)
+        if not any(view.dedicated_offsets_topic is None for view in sources):
+            return
+        if not self._due(f"offsets {connect.name}", self._pause_of(connect, sources, snapshot)):
+            return
+        looking = InputId(TAIL, connect_cluster=connect.name)
+        try:
+            topic = self._found(connect, sources, _copied_as(connect, snapshot))
+        except ClientError as exc:
+            _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
+            self._put((failure(looking, exc),))
+            self._put_off(connect.name, exc)
+            return
+        self._settle(connect.name, topic, InputRetired(looking))
+        doubt = _copied_into(topic, snapshot)
+        if doubt is not None:
+            self._put((OffsetsTopicCompared(connect.name, doubt),))
+
+    def _pause_of(
+        self, connect: Connect, sources: list[ConnectorView], snapshot: Snapshot
+    ) -> float:
+        """Return how long to wait for the next search. It begins again with the shortest pause when
+        there are other connectors, or REST tells offsets of others: a connector has committed.
+        """
+        polled = {at.connector for at in snapshot.by_rest if at.connect_cluster == connect.name}
+        committed = {
+            view.connector
+            for view in (snapshot.source_partitions if polled else ())
+            if view.connect_cluster == connect.name and view.connector in polled
+        }
+        evidence = (frozenset(view.name for view in sources), frozenset(committed))
+        if self._evidence.get(connect.name) != evidence:
+            self._evidence[connect.name] = evidence
+            self._pause_s.pop(connect.name, None)
+        return self._pause_s.get(connect.name, RETRY_S)
+
+    def _put_off(self, connect_cluster: str, error: ClientError) -> None:
+        """Search ever more seldom where only other evidence will change the answer: no topic has
+        these offsets where none has committed, or where a standalone worker keeps them in a file.
+        """
+        pause_s = self._pause_s.get(connect_cluster, RETRY_S)
+        self._retry_at[f"offsets {connect_cluster}"] = self._clock.now() + pause_s
+        longer_s = RETRY_S if isinstance(error, _PASSING) else min(2 * pause_s, RETRY_MAX_S)
+        self._pause_s[connect_cluster] = longer_s
+
+    def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
+        """A topic that was found is looked for again: it may have been the only one with offsets of
+        these connectors only because theirs had none yet.
+        """
+        topic, sources = self._settled[connect.name], _sources(connect, snapshot)
+        if connect.offsets_topic is not None or not sources:
+            return
+        if not self._due(f"compare {connect.name}", COMPARE_S):
+            return
+        copied_as, doubt = _copied_as(connect, snapshot), None
+        try:
+            existing, _ = self._admins[connect.home].topics()
+            if is_copy(topic.topic, existing, copied_as):
+                self._lose(
+                    connect, topic, "by its name it is MirrorMaker 2's copy of another topic"
+                )
+                return
+            found = self._found(connect, sources, copied_as)
+        except TopicsContradict as exc:
+            doubt = exc.detail
+        except TopicNotSettled:
+            pass  # a sample without its offsets is no second witness
+        except ClientError:
+            return
+        else:
+            if found != topic:
+                doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
+        doubt = _copied_into(topic, snapshot) or doubt
+        self._put((OffsetsTopicCompared(connect.name, doubt),))
+
+    def _found(
+        self, connect: Connect, sources: list[ConnectorView], copied_as: frozenset[str]
+    ) -> KafkaTopic:
+        topic = find_offsets_topic(
+            connect.name,
+            admin=self._admins[connect.home],
+            open_reader=lambda: self._open_reader(connect.home),
+            connectors=frozenset(
+                view.name for view in sources if view.dedicated_offsets_topic is None
+            ),
+            dedicated=frozenset(
+                view.dedicated_offsets_topic
+                for view in sources
+                if view.dedicated_offsets_topic is not None
+            ),
+            clock=self._clock,
+            copied_as=copied_as,
+        )
+        for owner, theirs in self._settled.items():
+            # Two Connect clusters must not share an offsets topic; if the one found is another's, a
+            # connector of the same name led us there.
+            if theirs == topic and owner != connect.name:
+                raise TopicNotSettled(
+                    connect.name,
+                    f"{topic} is {owner}'s: name this cluster's own in connect[].offsets_topic",
+                )
+        return topic
+
+    def _settle(self, connect_cluster: str, topic: KafkaTopic, *before: InputRetired) -> None:
+        found = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
+        if self._put((*before, found)):
+            self._settled[connect_cluster] = topic
+            self._pause_s.pop(connect_cluster, None)
+            self._retry_at[f"compare {connect_cluster}"] = self._clock.now() + COMPARE_S
+            _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
+
+    def _notice_loss(self, connect: Connect, snapshot: Snapshot) -> None:
+        """A topic that was found, not named, may be found elsewhere once it is gone."""
+        topic = self._settled[connect.name]
+        if connect.offsets_topic is not None:
+            return
+        # While it is live this may be a leader election: three missed attempts decide.
+        gone = any(
+            view.id == InputId.of_tail(topic) and view.last_reason == "not_found" and not view.live
+            for view in snapshot.inputs
+        )
+        if gone:
+            self._lose(connect, topic, "it is not there any more")
+        else:
+            self._compare(connect, snapshot)
+
+    def _lose(self, connect: Connect, topic: KafkaTopic, detail: str) -> None:
+        if self._put((OffsetsTopicLost(connect_cluster=connect.name),)):
+            del self._settled[connect.name]
+            _log.warning(
+                "offsets_topic_lost", connect_cluster=connect.name, topic=str(topic), detail=detail
+            )
+
+    # --- without a REST API ----------------------------------------------------------------------
+
+    def _find_listing(self, connect: Connect) -> None:
+        """The topics that list the connectors: named, or beside the offsets topic by convention."""
+        if not self._due(f"listing {connect.name}"):
+            return
+        names = (connect.config_topic, connect.status_topic)
+        if names == (None, None):
+            found = self._by_convention(connect)
+            if found is None:
+                return
+            names = found
+        configs, status = names
+        topics = ListingTopics(
+            connect_cluster=connect.name,
+            configs=None if configs is None else KafkaTopic(connect.home, configs),
+            status=None if status is None else KafkaTopic(connect.home, status),
+        )
+        if self._put((ListingTopicsFound(topics),)):
+            self._listing.add(connect.name)
+            _log.info("listing_topics_found", connect_cluster=connect.name, topics=names)
+
+    def _by_convention(self, connect: Connect) -> tuple[str, str] | None:
+        assert connect.offsets_topic is not None  # config: nothing else is known of such a cluster
+        names = listing_topic_names(connect.offsets_topic)
+        if names is None:
+            return None
+        try:
+            existing, _ = self._admins[connect.home].topics()
+        except ClientError:
+            return None  # the tail of the offsets topic, on the same cluster, reports it
+        return names if existing.keys() >= set(names) else None
+
+
+def _sources(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
+    """The connectors of a Connect cluster that may keep source offsets."""
+    return [
+        view
+        for view in snapshot.connectors
+        if view.connect_cluster == connect.name and view.kind is not ConnectorKind.SINK
+    ]
+
+
+def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
+    """The prefixes of the copies that known flows make on the cluster's Kafka cluster."""
+    return frozenset(
+        flow.source + flow.separator
+        for flow in snapshot.topology.flows
+        if flow.downstream == connect.home and flow.policy != "IdentityReplicationPolicy"
+    )
+
+
+def _copied_into(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
+    """Return which known flow has copied an upstream topic into this one, whatever their names;
+    None if none has. IdentityReplicationPolicy gives a copy the very name of another site's offsets
+    topic, so that offsets of both sites, of connectors of one name perhaps, lie in one topic.
+    """
+    flows = {
+        (flow.connect_cluster, flow.connector, flow.source): flow
+        for flow in snapshot.topology.flows
+        if flow.downstream == topic.kafka
+    }
+    for view in snapshot.mirror_partitions:
+        flow = flows.get((view.connect_cluster, view.connector, view.source))
+        if flow is None or view.committed is None:
+            continue
+        if remote_topic(flow, view.topic) == topic.topic:
+            return (
+                f"{view.connector} of {view.connect_cluster} copies {view.topic} of "
+                f"{flow.upstream or view.source} into {topic}: offsets of another Connect cluster "
+                "may be among them. Exclude it there (topics.exclude)"
+            )
+    return None

@@ -1,0 +1,496 @@
+"""All inputs and the loop, in threads: everything of the daemon but its HTTP listener.
+
+So that a command can catch up once and print. An exception that nobody expected ends one input for
+a while (daemon/supervisor.py); in the loop, whose state may be half changed, it ends the process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.kafka import KafkaAdmin, TailReader
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.config import Config, Connect
+from offsetwatch.daemon import wiring
+from offsetwatch.daemon.discovery import Discovery
+from offsetwatch.daemon.failover import TOPICS_S, FailoverPolls
+from offsetwatch.daemon.memory import TIDY_S, Tidying
+from offsetwatch.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
+from offsetwatch.daemon.probes import Probes
+from offsetwatch.daemon.rhythm import Rhythm
+from offsetwatch.daemon.supervisor import Inputs, Supervisor
+from offsetwatch.daemon.tails import Tails
+from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts
+from offsetwatch.ingest.poll import (
+    Batch,
+    poll_assignment,
+    poll_brokers,
+    poll_connectors,
+    poll_groups,
+    poll_rest_offsets,
+)
+from offsetwatch.ingest.rest import AssignmentsPoll, ConnectorsPoll
+from offsetwatch.ingest.rest_offsets import RestOffsetsPoll
+from offsetwatch.ingest.roles import Role
+from offsetwatch.ingest.tail import Tail
+from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.loop import Loop, Recall, Save
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    InputRetired,
+    Observation,
+    rest_offsets_input,
+)
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import Snapshot
+
+RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed
+BROKERS_S = 60.0
+ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
+FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
+AGES_S_MAX = 3.0  # a catch-up is one without them
+PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
+STOP_TIMEOUT_S = 15.0
+
+_log = structlog.get_logger()
+
+
+class Edge:
+    """All inputs and the loop. `start`, read `snapshot`, `stop`.
+
+    reconcile_s    how often each input looks for what others have discovered: five such steps
+                   follow each other before everything is known
+    """
+
+    def __init__(
+        self, config: Config, clock: Clock | None = None, *, reconcile_s: float = RECONCILE_S
+    ) -> None:
+        self._config = config
+        self._reconcile_s = reconcile_s
+        self._clock = clock if clock is not None else SystemClock()
+        self._stop = threading.Event()
+        self._failed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._supervisor = Supervisor(self._put)
+        self._polls: dict[tuple[str, str], Callable[[], None]] = {}
+        self._tails = Tails(self._start_tail, self._put)
+        self._asked_early: set[tuple[str, str]] = set()
+        self._assigned_early: set[tuple[str, str]] = set()
+        self._admins = {
+            name: KafkaFacts(name, kafka.client_properties())
+            for name, kafka in config.kafka.items()
+        }
+        self._homes = {
+            connect.name: connect.kafka for connect in config.connect if connect.kafka is not None
+        }
+        self._readers = wiring.readers(config)
+        self._assignments = {at: AssignmentsPoll(reader) for at, reader in self._readers.items()}
+        self._sweeps = wiring.sweeps(config)
+        self._ends = {
+            name: EndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
+        }
+        self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
+        self._probes = Probes(config, self._clock, self._stop.is_set)
+        self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
+        base = Path(config.history.path)
+        self._pipeline = PipelineFile(base, self._put)
+        self._baselines = BaselinesFile(base, self._put)
+        self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
+        self._rhythm = Rhythm(self._clock, wiring.workers(config), self._job_failed)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest picture."""
+        return self._loop.snapshot
+
+    def alive(self) -> bool:
+        """The loop ticks and no thread has died."""
+        return self._loop.alive() and not self._failed.is_set()
+
+    def fresh(self) -> bool:
+        """The newest picture is of the last few ticks."""
+        return self._loop.fresh()
+
+    @property
+    def failed(self) -> bool:
+        """The loop died of a bug."""
+        return self._failed.is_set()
+
+    def recall_with(self, recall: Recall) -> None:
+        """Begin with what another process remembered; before `start`."""
+        self._loop.recall_with(recall)
+
+    def save_with(self, save: Save | None) -> None:
+        """Save what must survive a restart from now on; None: no more."""
+        self._loop.save_with(save)
+
+    def tell(self, seen: Observation) -> None:
+        """Something that was seen elsewhere in the process. Any thread; it may be dropped."""
+        self._put((seen,))
+
+    def start(self) -> None:
+        """Start the loop, the polls and, as they are discovered, the tails."""
+        self._spawn("loop", lambda: self._loop.run(self._stop.wait))
+        self._spawn(
+            "clock",
+            lambda: self._supervisor.keep(
+                "clock", lambda: self._rhythm.watch_clock(self._stop.wait), self._stop.wait
+            ),
+        )
+        for connect in self._config.connect:
+            self._schedule_connect(connect)
+        for admin in self._admins.values():
+            self._schedule_kafka(admin)
+        self._schedule_rest()
+        self._rhythm.start()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop everything that was started; waits for it, within a bound. Who does not wait ends
+        the process next: clients may hang on a cluster that does not answer.
+        """
+        self._stop.set()
+        self._tails.stop()
+        self._rhythm.stop(wait=wait)
+        self._tails.stop()  # and what was started in the meantime
+        if not wait:
+            return
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for reader in self._readers.values():
+            reader.close()
+        self._probes.close()
+        for admin in self._admins.values():
+            admin.close()
+
+    def wait_until_ready(
+        self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait for one catch-up: every tail at its end, every poll tried once, and a tick after
+        it.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and not self._failed.is_set() and not give_up():
+            if self.snapshot.ready:
+                return True
+            self._stop.wait(min(0.1, self._config.tick_s))
+        return self.snapshot.ready
+
+    def wait_for_ages(self, timeout_s: float = AGES_S_MAX) -> None:
+        """After a catch-up: give the reads that tell how old lag is their turn."""
+        deadline = time.monotonic() + min(timeout_s, AGES_S_MAX)
+        while self._config.probes.enabled and time.monotonic() < deadline:
+            seen = self.snapshot
+            waits = any(
+                view.probe_from is not None
+                for views in (seen.mirror_partitions, seen.sink_partitions)
+                for view in views
+            )
+            if not waits or seen.probes_skipped:
+                return
+            self._stop.wait(min(0.1, self._config.tick_s))
+
+    # --- polls -----------------------------------------------------------------------------------
+
+    def _every(
+        self,
+        seconds: float,
+        name: str,
+        job: Callable[[], object],
+        inputs: Inputs = tuple,
+        *,
+        partial: bool = False,
+        retires: bool = False,
+        delayed: bool = False,
+    ) -> Callable[[], None]:
+        """Do it again and again, guarded by the supervisor; return the guarded job."""
+        guarded = self._supervisor.guard(name, job, inputs, partial=partial, retires=retires)
+        self._rhythm.every(seconds, guarded, delayed=delayed)
+        return guarded
+
+    def _schedule_connect(self, connect: Connect) -> None:
+        name, poll = connect.name, connect.poll
+        self._polls[GROUPS, name] = self._every(
+            poll.groups_s,
+            f"groups of {name}",
+            lambda: self._poll_groups(connect),
+            lambda: [InputId(GROUPS, connect_cluster=name)] if self._sinks(connect) else [],
+        )
+        self._every(
+            poll.groups_s,
+            f"failover of {name}",
+            lambda: self._failover.ask(name),
+            lambda: [
+                groups_input(at.flow) for at in self.snapshot.groups_to_ask if at.flow[0] == name
+            ],
+        )
+        reader = self._readers.get(name)
+        if reader is None:
+            return
+        states, rest = ConnectorsPoll(reader), InputId(CONNECT_REST, connect_cluster=name)
+        self._every(
+            poll.state_s,
+            f"connectors of {name}",
+            lambda: self._put(poll_connectors(states, self._clock)),
+            lambda: [rest],
+        )
+        self._every(
+            poll.offsets_s,
+            f"REST offsets of {name}",
+            lambda: self._check_offsets(connect),
+            lambda: [rest],
+            partial=True,
+            delayed=True,
+        )
+        self._schedule_rest_offsets(connect, reader)
+        self._every(
+            ASSIGNED_S,
+            f"assignments of {name}",
+            lambda: self._poll_assignments(name),
+            lambda: [rest],
+            partial=True,
+            delayed=True,
+        )
+
+    def _schedule_rest_offsets(self, connect: Connect, reader: ConnectReader) -> None:
+        poll = RestOffsetsPoll(
+            reader,
+            every_s=min(connect.poll.rest_offsets_s, self._config.judge.interval_s),
+            timeout_s=connect.poll.timeout_s * len(connect.worker_urls),
+            put=self._put,
+            clock=self._clock,
+            guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
+        )
+        self._every(
+            self._reconcile_s,
+            f"polled offsets of {connect.name}",
+            lambda: poll.step(self._polled(connect), self._stop.is_set),
+            lambda: [rest_offsets_input(connect.name, name) for name in self._polled(connect)],
+            partial=True,
+        )
+
+    def _polled(self, connect: Connect) -> list[str]:
+        found = self.snapshot.by_rest
+        return [at.connector for at in found if at.connect_cluster == connect.name]
+
+    def _schedule_kafka(self, admin: KafkaFacts) -> None:
+        name, memory, ends = admin.name, TopicMemory(), InputId(LOG_ENDS, kafka=admin.name)
+        self._polls[LOG_ENDS, name] = self._every(
+            self._config.ends_s,
+            f"log ends of {name}",
+            lambda: self._poll_ends(name),
+            lambda: [ends],
+        )
+        for seconds, what, job in (
+            (BROKERS_S, "brokers", lambda: self._poll_brokers(admin)),
+            (self._reconcile_s, "probes", lambda: self._probe(name)),
+            (FACTS_DUE_S, "topics", lambda: self._poll_facts(admin, memory)),
+        ):
+            self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
+
+    def _schedule_rest(self) -> None:
+        """What belongs to no cluster. Discovery and tails are two jobs: what one cannot find must
+        not keep the other from what is found.
+        """
+        self._every(LOOK_S, "pipeline", self._pipeline.look)
+        self._every(LOOK_S, "baselines", self._baselines.look)
+        self._every(TOPICS_S, "failover topics", self._failover.look)
+        discoveries = [self._discovery_of(connect) for connect in self._config.connect]
+        self._every(
+            self._reconcile_s, "discovery", lambda: [discover() for discover in discoveries]
+        )
+        for name, job in (
+            ("tails", lambda: self._tails.follow(self.snapshot.topology)),
+            ("first polls", self._ask_early),
+        ):
+            self._every(self._reconcile_s, name, job, self._looking, retires=True)
+        self._every(TIDY_S, "memory", Tidying().look, delayed=True)
+
+    def _discovery_of(self, connect: Connect) -> Callable[[], None]:
+        return self._supervisor.guard(
+            f"discovery of {connect.name}",
+            lambda: self._discovery.inspect(connect, self.snapshot),
+            lambda: [InputId(TAIL, connect_cluster=connect.name)],
+            retires=True,
+        )
+
+    def _looking(self) -> list[InputId]:
+        """The inputs that say of each Connect cluster that its topics are not found."""
+        return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
+
+    def _poll_brokers(self, admin: KafkaAdmin) -> None:
+        self._put(poll_brokers(admin))
+
+    def _poll_ends(self, kafka: str) -> None:
+        self._ends[kafka].ask(self.snapshot)
+
+    def _probe(self, kafka: str) -> None:
+        self._put(self._probes.round(kafka, self.snapshot))
+
+    def _poll_facts(self, admin: KafkaFacts, memory: TopicMemory) -> None:
+        self._put(
+            poll_topic_facts(
+                admin,
+                lambda: self._open_reader(admin.name),
+                self.snapshot,
+                self._homes,
+                memory,
+                self._clock,
+                self._stop.is_set,
+            )
+        )
+
+    def _poll_groups(self, connect: Connect) -> None:
+        sinks = self._sinks(connect)
+        if sinks:
+            polled: dict[str, dict[TopicPartition, int | None]] = {}
+            for view in self.snapshot.sink_partitions:
+                if view.connect_cluster == connect.name and view.from_rest:
+                    at = TopicPartition(view.topic, view.partition)
+                    polled.setdefault(view.connector, {})[at] = view.committed
+            answer = poll_groups(connect.name, self._admins, sinks, self._clock, polled)
+            if self._sinks(connect):  # or it would revive what was retired meanwhile
+                self._put(answer)
+
+    def _poll_assignments(self, connect_cluster: str) -> None:
+        found = self.snapshot.topology.flows
+        flows = [flow for flow in found if flow.connect_cluster == connect_cluster]
+        self._assignments[connect_cluster].keep({flow.connector for flow in flows})
+        for flow in flows:
+            if not self._stop.is_set():
+                self._poll_assignment(flow)
+
+    def _poll_assignment(self, flow: MirrorFlow) -> None:
+        """Guarded by itself: one connector's must not keep the others from being asked for."""
+        poll, connector = self._assignments.get(flow.connect_cluster), flow.connector
+        if poll is None:
+            return
+        key = (f"assignment of {connector}", flow.connect_cluster)
+        if key not in self._polls:
+            self._polls[key] = self._supervisor.guard(
+                " in ".join(key),
+                lambda: self._put(poll_assignment(poll, connector)),
+                lambda: [InputId(CONNECT_REST, connect_cluster=poll.name)],
+                partial=True,
+            )
+        self._polls[key]()
+
+    def _check_offsets(self, connect: Connect) -> None:
+        polled = set(self._polled(connect))
+        connectors = [
+            view.name
+            for view in self.snapshot.connectors
+            if view.connect_cluster == connect.name
+            and view.kind is not ConnectorKind.SINK
+            and view.name not in polled
+        ]
+        sweep = self._sweeps[connect.name]
+        poll_rest_offsets(sweep, connectors, self._put, self._stop.is_set)
+
+    # --- what there is to read -------------------------------------------------------------------
+
+    def _ask_early(self) -> None:
+        """A sink or a flow seen for the first time is asked for now, not at the next round."""
+        snapshot = self.snapshot
+        self._failover.early()
+        for connect in self._config.connect:
+            key = (GROUPS, connect.name)
+            wanted, asked = bool(self._sinks(connect)), key in self._asked_early
+            if wanted and not asked:
+                self._asked_early.add(key)
+                self._polls[key]()
+            # The last sink is gone: there is nothing left to go stale.
+            elif (
+                asked
+                and not wanted
+                and self._put((InputRetired(InputId(GROUPS, connect_cluster=connect.name)),))
+            ):
+                self._asked_early.discard(key)
+        flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
+        for key in flows.keys() - self._assigned_early:
+            self._poll_assignment(flows[key])
+        self._assigned_early = set(flows)
+        upstreams = {key: flow.upstream for key, flow in flows.items() if flow.upstream}
+        for key in upstreams.keys() - self._asked_early:
+            if any((at.connect_cluster, at.connector) == key for at in snapshot.mirror_partitions):
+                self._asked_early.add(key)
+                self._polls[LOG_ENDS, upstreams[key]]()
+
+    def _sinks(self, connect: Connect) -> list[SinkGroup]:
+        found = self.snapshot.topology.sinks
+        return [sink for sink in found if sink.connect_cluster == connect.name]
+
+    def _start_tail(
+        self, topic: KafkaTopic, role_of: Callable[[], Role], stopped: threading.Event
+    ) -> threading.Thread:
+        tail = Tail(
+            topic,
+            admin=self._admins[topic.kafka],
+            open_reader=lambda: self._open_reader(topic.kafka),
+            transactions=OpenTransactions(
+                lambda: self._open_reader(topic.kafka, committed=False), self._clock
+            ),
+            role_of=role_of,
+            put=lambda batch: self._put_or_wait(batch, stopped),
+            stopped=stopped.wait,
+            clock=self._clock,
+        )
+        return self._spawn(
+            f"tail-{topic}",
+            lambda: self._supervisor.keep(
+                f"tail of {topic}", tail.run, stopped.wait, lambda: [tail.input_id]
+            ),
+        )
+
+    def _open_reader(self, kafka: str, *, committed: bool = True) -> TailReader:
+        properties = self._config.kafka[kafka].client_properties()
+        return TailReader(kafka, properties, committed=committed)
+
+    # --- threads ---------------------------------------------------------------------------------
+
+    def _put(self, batch: Batch) -> bool:
+        """From a poll: drop the batch if the loop does not keep up; the next poll repeats it."""
+        if not batch:
+            return True
+        taken = self._loop.put(batch, PUT_TIMEOUT_S)
+        if not taken:
+            _log.warning("poll_dropped", observations=len(batch))
+        return taken
+
+    def _put_or_wait(self, batch: Batch, stopped: threading.Event) -> None:
+        """From a tail: nothing may be lost, so wait. Kafka is the buffer."""
+        while not stopped.is_set() and not self._loop.put(batch, 0.5):
+            pass
+
+    def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
+        thread.daemon = True
+        thread.start()
+        self._threads = [*(at for at in self._threads if at.is_alive()), thread]
+        return thread
+
+    def _supervise(self, name: str, target: Callable[[], None]) -> None:
+        """Whatever escapes the loop, or the supervisor itself, is a bug and ends the process."""
+        try:
+            target()
+        except Exception:  # noqa: BLE001 - see the docstring
+            _log.exception("thread_died", thread=name)
+            self._failed.set()
+
+    def _job_failed(self, error: BaseException, trace: str) -> None:
+        _log.error("job_died", error=repr(error), trace=trace)
+        self._failed.set()

@@ -1,0 +1,80 @@
+"""Who is asked what about failovers, and when. Called by edge.py; knows no thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import Clock
+from offsetwatch.ingest.failover import poll_failover, poll_topics
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.observations import InputRetired
+from offsetwatch.model.topology import FlowKey
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.remote import beside
+from offsetwatch.state.snapshot import GroupsToAsk, Snapshot
+
+TOPICS_S: Final = 30.0  # MM2 makes its checkpoints topic minutes after a flow's first group
+
+
+class FailoverPolls:
+    """`snapshot` gives the newest one; `put` hands a batch to the loop and says if it was taken."""
+
+    def __init__(
+        self,
+        admins: Mapping[str, KafkaAdmin],
+        snapshot: Callable[[], Snapshot],
+        put: Callable[[Batch], bool],
+        clock: Clock,
+    ) -> None:
+        self._admins = admins
+        self._snapshot = snapshot
+        self._put = put
+        self._clock = clock
+        self._looked: set[tuple[str, str]] = set()
+        self._asked: set[FlowKey] = set()
+
+    def look(self) -> None:
+        """Find out which of MM2's topics beside the copied ones there are."""
+        for kafka, wanted in _wanted(self._snapshot()).items():
+            self._put(poll_topics(self._admins[kafka], wanted))
+
+    def ask(self, connect_cluster: str) -> None:
+        """Ask where the groups of a Connect cluster's flows stand."""
+        for asked in self._snapshot().groups_to_ask:
+            if asked.flow[0] == connect_cluster:
+                self._ask(asked)
+
+    def early(self) -> None:
+        """What is seen for the first time is asked for now, not at the next round; what is not
+        there any more has nothing that could go stale.
+        """
+        snapshot = self._snapshot()
+        for kafka, wanted in _wanted(snapshot).items():
+            new = {(kafka, topic) for topic in wanted} - self._looked
+            if new and self._put(poll_topics(self._admins[kafka], wanted)):
+                self._looked |= new
+        flows = {asked.flow: asked for asked in snapshot.groups_to_ask}
+        for key in flows.keys() - self._asked:
+            self._ask(flows[key])
+        for key in self._asked - flows.keys():
+            if self._put((InputRetired(groups_input(key)),)):
+                self._asked.discard(key)
+
+    def _ask(self, asked: GroupsToAsk) -> None:
+        self._asked.add(asked.flow)
+        upstream, downstream = self._admins[asked.upstream], self._admins[asked.downstream]
+        answer = poll_failover(asked, upstream, downstream, self._clock)
+        # Or it would revive what was retired meanwhile.
+        if any(at.flow == asked.flow for at in self._snapshot().groups_to_ask):
+            self._put(answer)
+
+
+def _wanted(snapshot: Snapshot) -> dict[str, frozenset[str]]:
+    """Kafka cluster -> topics that would tell of a flow if they were there."""
+    found: dict[str, frozenset[str]] = {}
+    for flow in snapshot.topology.flows:
+        for topic in beside(flow):
+            found[topic.kafka] = found.get(topic.kafka, frozenset()) | {topic.topic}
+    return found

@@ -1,0 +1,103 @@
+"""The thread that tells people, and what it needs from one configuration to the next.
+
+Called by run.py, in its thread. Not part of the edge: during a reload there are two of those, and
+nobody is to be told twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from offsetwatch.addresses import written
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config, Judge, Notify, web
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.daemon.supervisor import start_kept
+from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE
+from offsetwatch.model.observations import NotificationsFailed, Observation
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import receivers
+from offsetwatch.state.snapshot import Snapshot
+
+MEMORY: Final = "notify"
+STOP_S: Final = 5.0  # and as long as one delivery may take
+
+_log = structlog.get_logger()
+
+
+def external_url(config: Config) -> str | None:
+    """Return where people reach the status page: as configured, or the listener's own address; None
+    where that is every address of this host.
+    """
+    if config.notify.external_url is not None:
+        return config.notify.external_url
+    host, _, port = config.listen.rpartition(":")
+    if host.strip("[]") in {"", "0.0.0.0", "*", "::"}:  # noqa: S104 - compared only
+        return None
+    file = config.web_config_file
+    tls = file is not None and web.load(file).tls_server_config is not None
+    return f"http{'s' if tls else ''}://{written(host, port)}/"
+
+
+class Notices:
+    """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        put: Callable[[Observation], object],
+        state: StateDir,
+        clock: Clock,
+    ) -> None:
+        self._snapshot = snapshot
+        self._put = put
+        self._state = state
+        self._clock = clock
+        self._settings: tuple[Notify, Judge, str | None] | None = None
+        self._notifier: Notifier | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def follow(self, config: Config) -> None:
+        """Tell those that this configuration names, from now on."""
+        settings = (config.notify, config.judge, external_url(config))
+        if settings == self._settings:
+            return
+        self.stop()
+        self._settings = settings
+        failed = {} if self._notifier is None else self._notifier.failed
+        self._notifier = self._made(config, failed)
+        if self._notifier is not None:
+            self._start(self._notifier)
+
+    def stop(self) -> None:
+        """Tell nobody any more, when what is under way has come to its end."""
+        self._stop.set()
+        if self._thread is not None and self._settings is not None:
+            self._thread.join(self._settings[0].timeout_s + STOP_S)
+        self._thread = None
+
+    def _made(self, config: Config, failed: Mapping[str, int]) -> Notifier | None:
+        settle_s = INTERVALS_OF_EVIDENCE * config.judge.interval_s
+        named = receivers(config.notify, settle_s, external_url(config))
+        if not named:
+            return None
+        notifier = Notifier(
+            named,
+            snapshot=self._snapshot,
+            save=lambda document: self._state.save(MEMORY, document),
+            report=lambda counts: self._put(NotificationsFailed(counts)),
+            clock=self._clock,
+            failed=failed,
+        )
+        self._state.recall(MEMORY, notifier.recall)
+        return notifier
+
+    def _start(self, notifier: Notifier) -> None:
+        self._stop = threading.Event()
+        stopped = self._stop
+        self._thread = start_kept(MEMORY, lambda: notifier.run(stopped.wait), stopped)

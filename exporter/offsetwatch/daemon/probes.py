@@ -1,0 +1,61 @@
+"""The readers of single records, one per Kafka cluster and isolation level, kept between rounds.
+
+Called by edge.py: a job per Kafka cluster, each in one thread at a time. A reader is made when it
+is first needed, so nothing connects to a cluster that nobody lags behind on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
+from offsetwatch.state.snapshot import Snapshot
+
+
+class Probes:
+    """See the module. `stopped` is looked at while reading."""
+
+    def __init__(self, config: Config, clock: Clock, stopped: Callable[[], bool]) -> None:
+        self._config = config
+        self._clock = clock
+        self._stopped = stopped
+        self._memories = {name: ProbeMemory() for name in config.kafka}
+        self._due_at = dict.fromkeys(config.kafka, 0.0)
+        self._readers: dict[tuple[str, bool], ProbeReader] = {}
+
+    def round(self, kafka: str, snapshot: Snapshot) -> Batch:
+        """What one round of reads on this cluster came to; nothing if there is nothing to read, or
+        if log ends were not asked for anew since the last one.
+        """
+        told, now = self._config.probes, self._clock.now()
+        if not told.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
+            return ()
+        found = poll_probes(
+            kafka,
+            lambda committed: self._reader(kafka, committed=committed),
+            snapshot,
+            self._memories[kafka],
+            Budget(reads_max=told.reads_per_round, seconds=told.budget_s),
+            self._clock,
+            self._stopped,
+        )
+        if found:
+            self._due_at[kafka] = now + self._config.ends_s
+        return found
+
+    def close(self) -> None:
+        """After the last round."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _reader(self, kafka: str, *, committed: bool) -> ProbeReader:
+        found = self._readers.get((kafka, committed))
+        if found is None:
+            properties = self._config.kafka[kafka].client_properties()
+            found = ProbeReader(kafka, properties, committed=committed)
+            self._readers[kafka, committed] = found
+        return found

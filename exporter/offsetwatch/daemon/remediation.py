@@ -1,0 +1,221 @@
+"""Guarded remediation in the daemon: its thread, its listener, and what they are made of.
+
+Not part of the edge, and started anew with each configuration that changes what it rests on. A
+journal that cannot be trusted ends it, and not the daemon: what watches must go on watching. Of
+several replicas it acts in the one that leads, for as long as a term lasts (remedy/replica.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.config import Config
+from offsetwatch.daemon.remedy_parts import Drivers, parts_of
+from offsetwatch.daemon.supervisor import start_kept
+from offsetwatch.errors import JournalDamaged, NotLeader
+from offsetwatch.model.observations import Observation
+from offsetwatch.model.remedies import FOLLOWS, RemedySeen
+from offsetwatch.remedy.agent import LOOK_S, Agent
+from offsetwatch.remedy.conductor import Conductor, Life
+from offsetwatch.remedy.model.decisions import Stands
+from offsetwatch.remedy.model.desk import Hint
+from offsetwatch.remedy.replica import Replica, Term
+from offsetwatch.remedy.views import shown
+from offsetwatch.state.snapshot import Snapshot
+
+STOP_S: Final = (
+    20.0  # for a plan at hand to come to a safe place; then it is left to the next start
+)
+AGAIN_S: Final = 60.0  # after a journal that could not be used
+HURRIED_S: Final = 0.5
+FOLLOW_S: Final = 0.2  # how often one that follows looks whether it leads by now
+NAME: Final = "remediation"
+# Those that are over are told by remediation_actions_total.
+_STATES: Final = tuple(
+    at.value for at in (Stands.PROPOSED, Stands.APPROVED, Stands.RUNNING, Stands.PARKED)
+)
+
+_log = structlog.get_logger()
+
+
+class Remediation:
+    """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        put: Callable[[Observation], object],
+        folder: Path,
+        clock: Clock,
+        replica: Callable[[], Replica | None] = lambda: None,
+    ) -> None:
+        self._replica = replica
+        self._snapshot = snapshot
+        self._put = put
+        self._folder = folder
+        self._clock = clock
+        self._config: Config | None = None
+        self._turn: _Turn | None = None
+
+    def follow(self, config: Config) -> None:
+        """Act by this configuration from now on, once what is under way by the one before has come
+        to a safe place, however long that takes: two may not act at once.
+        """
+        if self._config is not None and _basis(config) == _basis(self._config):
+            self._config = config
+            return
+        before = self.stop()
+        self._config = config
+        self._turn = turn = _Turn()
+        turn.thread = start_kept(NAME, lambda: self._run(config, turn, before), turn.stop)
+
+    def stop(self) -> threading.Thread | None:
+        """Begin nothing more; what is under way comes to a safe place, or is left as it is. The
+        thread that has not ended yet, because an answer is still awaited.
+        """
+        turn = self._turn
+        if turn is None or turn.thread is None:
+            return None
+        turn.deadline = time.monotonic() + STOP_S
+        turn.stop.set()
+        turn.thread.join(2 * STOP_S)
+        return turn.thread if turn.thread.is_alive() else None
+
+    def wake(self, hint: Hint) -> None:
+        """Look there soon. Any thread."""
+        agent = None if self._turn is None else self._turn.agent
+        if agent is not None:
+            agent.wake(hint.connect_cluster, hint.connector)
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self, config: Config, turn: _Turn, before: threading.Thread | None) -> None:
+        """Act until told to stop. After a bug it begins again as a new process would, from the
+        journal alone.
+        """
+        if before is not None and before.is_alive():
+            _log.warning("remedy_waits", reason="a request of before the reload has no answer")
+            before.join()
+        while not turn.stop.is_set():
+            try:
+                self._work(config, turn)
+            except NotLeader as exc:
+                _log.warning("remedy_without_leadership", error=str(exc))
+            except JournalDamaged as exc:
+                _log.error("remedy_without_journal", error=str(exc))
+                turn.stop.wait(AGAIN_S)
+
+    def _work(self, config: Config, turn: _Turn) -> None:
+        """For one term, or where there is but one daemon for as long as it runs."""
+        term = None
+        if config.remedy.journal is not None:
+            term = self._chosen(turn)
+            if term is None:
+                return
+        stop = turn.stop
+
+        def over() -> bool:
+            return term is not None and term.over
+
+        def pause(seconds: float) -> None:
+            _wait(stop, seconds)
+
+        publish, check = (None, _nothing) if term is None else (term.publish, term.check)
+        with parts_of(config, self._snapshot, self._folder, self._clock, pause, publish) as parts:
+            conductor = Conductor(
+                ledger=parts.ledger,
+                planner=parts.planner,
+                drivers=Drivers(config, self._folder, check),
+                clock=self._clock,
+                life=Life(SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()),
+            )
+            agent = Agent(
+                ledger=parts.ledger,
+                planner=parts.planner,
+                conductor=conductor,
+                policy=parts.policy,
+                snapshot=self._snapshot,
+                clock=self._clock,
+                stopping=stop.is_set,
+            )
+            turn.agent = agent
+            try:
+                while not stop.wait(LOOK_S) and not over():
+                    agent.step()
+                    parts.brokers.rest()
+                    self._put(_seen(agent, self._clock.now()))
+            finally:
+                turn.agent = None
+
+    def _chosen(self, turn: _Turn) -> Term | None:
+        """The term of this replica, once it has one; None if it is to stop before that."""
+        while not turn.stop.wait(FOLLOW_S):
+            replica = self._replica()
+            term = None if replica is None else replica.term
+            if term is not None:
+                return term
+            # What is in force, counted and held is for the leader to tell.
+            self._put(RemedySeen(at=self._clock.now(), mode=FOLLOWS))
+        return None
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One thread that acts by one configuration; what it was told stays with it when the next one
+    has come.
+    """
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    deadline: float | None = None
+    thread: threading.Thread | None = None
+    agent: Agent | None = None
+
+    def hurry(self) -> bool:
+        """Is it time to leave things as they are?"""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+
+def _nothing() -> None:
+    """Nobody else may act."""
+
+
+def _basis(config: Config) -> tuple[object, ...]:
+    return (config.remedy, config.connect, config.kafka)
+
+
+def _wait(stop: threading.Event, seconds: float) -> None:
+    """A plan that is carried out comes to its safe place while the process ends: it still waits."""
+    if stop.wait(seconds):
+        time.sleep(min(seconds, HURRIED_S))
+
+
+def _seen(agent: Agent, now: float) -> RemedySeen:
+    fleet, counts = agent.fleet, agent.counts
+    states = Counter(dict.fromkeys(_STATES, 0))
+    states.update({stands.value: count for stands, count in agent.over.items()})
+    states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
+    open_plans, more_plans = shown.plans(agent.dossiers(), agent.refused, now)
+    refusals, more_refusals = shown.refusals(agent.refusals(), open_plans)
+    return RemedySeen(
+        at=now,
+        mode=agent.mode.value,
+        plans=tuple((state, states[state]) for state in _STATES),
+        actions=tuple((*key, count) for key, count in sorted(counts.actions.items())),
+        blocked=tuple((*key, count) for key, count in sorted(counts.blocked.items())),
+        stopped_by_us=tuple(
+            (connect, connector, since)
+            for (connect, connector), since in sorted(fleet.stopped_by_us().items())
+        ),
+        open_plans=open_plans,
+        refusals=refusals,
+        untold=more_plans + more_refusals,
+    )

@@ -1,0 +1,82 @@
+"""What is done again and again: each job at once, and then every so many seconds.
+
+The scheduler reckons in wall time, and a wall clock may be set. Forwards: whatever was missed is
+done once. Backwards: nothing waits until the clock shows again what it showed before. The edge
+starts it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
+
+from offsetwatch.clock import Clock
+
+LOOK_S: Final = 1.0
+# Clocks are also slewed, by less than a thousandth; and a look may come late.
+STEP_S_MIN: Final = 1.0
+
+
+class Rhythm:
+    """See the module. `failed` hears of a job that died, with its trace."""
+
+    def __init__(
+        self, clock: Clock, workers: int, failed: Callable[[BaseException, str], None]
+    ) -> None:
+        self._clock = clock
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(workers)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
+
+        def heard(event: JobExecutionEvent) -> None:
+            failed(event.exception, event.traceback)
+
+        self._scheduler.add_listener(heard, EVENT_JOB_ERROR)
+
+    def every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
+        """Now, and then every so often; with `delayed`, for the first time after that long."""
+        first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
+        self._scheduler.add_job(job, _Every(timedelta(seconds=seconds)), next_run_time=first)
+
+    def start(self) -> None:
+        """Begin with the jobs."""
+        self._scheduler.start()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Begin no more of them, and wait for those under way; harmless before start()."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=wait)
+
+    def watch_clock(self, stopped: Callable[[float], bool]) -> None:
+        """Until `stopped(seconds)`, which waits that long, says True; in a thread of its own."""
+        ahead_s = self._clock.now() - time.monotonic()
+        while not stopped(LOOK_S):
+            was_s, ahead_s = ahead_s, self._clock.now() - time.monotonic()
+            if was_s - ahead_s >= STEP_S_MIN:
+                self._begin_again()
+
+    def _begin_again(self) -> None:
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
+
+
+class _Every(BaseTrigger):  # type: ignore[misc]  # its library has no types
+    """After each turn so long a pause, and never a turn for each that was missed: a clock that is
+    set forward by a year would have millions of them counted first.
+    """
+
+    def __init__(self, pause: timedelta) -> None:
+        self._pause = pause
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
+        following = now if previous is None else previous + self._pause
+        return following if following > now - self._pause else now + self._pause

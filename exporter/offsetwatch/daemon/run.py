@@ -1,0 +1,245 @@
+"""The process: the listener, the signals, and a new configuration without a restart.
+
+Reloading never goes through a half-built state: the new inputs are started beside the old ones and
+take over when they have caught up. A file that is wrong changes nothing but one gauge.
+
+Edge and Acting are loaded once the listener answers, which needs neither of them: they are half of
+what there is to load.
+"""
+
+from __future__ import annotations
+
+import queue
+import shlex
+import signal
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import structlog
+
+from offsetwatch import __version__, config
+from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.config import Config
+from offsetwatch.config.identity import clusters_of
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.errors import ClientError, ConfigError
+from offsetwatch.model.observations import Observation
+from offsetwatch.serve.families import Reload
+from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.state.snapshot import EMPTY, Snapshot
+
+if TYPE_CHECKING:  # see the module
+    from offsetwatch.daemon.acting import Acting
+    from offsetwatch.daemon.edge import Edge
+
+BUG = 70  # sysexits.h EX_SOFTWARE
+# Then the new configuration counts, caught up or not: it is what was asked for.
+TAKE_OVER_S_MAX = 60.0
+LOOK_S = 0.5
+
+Mistakes = tuple[str, ...]
+
+STOPPING: Mistakes = ("offsetwatch is stopping",)
+
+_log = structlog.get_logger()
+
+
+class Daemon:
+    """One process from its first configuration to the signal that ends it."""
+
+    def __init__(self, loaded: Config, path: Path, clock: Clock | None = None) -> None:
+        self._config = loaded
+        self._path = path
+        self._clock = clock if clock is not None else SystemClock()
+        self._edge: Edge | None = None
+        self._state: StateDir | None = None
+        self._acting: Acting | None = None
+        self._stop = threading.Event()
+        self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
+        self._reloaded = Reload(successful=True, at=self._clock.now())
+        self._server = ReadServer(
+            loaded.listen,
+            snapshot=lambda: self.snapshot,
+            pulse=Pulse(self.alive, self.fresh),
+            reload=self.reload,
+            reloaded=self._last_reload,
+            # Links stay: what a mounted Secret leads to is gone when the Secret changes.
+            page_facts=PageFacts(
+                options=f"--config {shlex.quote(str(path.absolute()))}",
+                boards_url=lambda: self._config.notify.boards_url,
+                clusters=lambda: clusters_of(self._config),
+            ),
+            web_config=loaded.web_config_file,
+        )
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads. For the
+        main thread, as signals are.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+        return self.serve()
+
+    def serve(self) -> int:
+        """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used,
+        ClientError if librdkafka refuses a property.
+        """
+        self._state = StateDir(Path(self._config.state_dir))
+        try:
+            self._server.start()
+            return self._serve(self._state)
+        finally:
+            self._server.stop()
+            self._state.close()
+
+    def _serve(self, state: StateDir) -> int:
+        edge = _edge(self._config)
+        edge.recall_with(state.recall)
+        edge.save_with(state.save)
+        edge.start()
+        self._edge = edge
+        from offsetwatch.daemon.acting import Acting  # noqa: PLC0415 - see the module
+
+        self._acting = Acting(lambda: self.snapshot, self._tell, state, self._clock)
+        self._acting.follow(self._config)
+        _log.info("started", version=__version__, listen=self._config.listen)
+        while not self._stop.is_set() and not self._broken:
+            self._answer_next()
+        _log.info("stopping")
+        self.stop()
+        self._acting.stop()
+        self._edge.stop()
+        return BUG if self._broken else 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest picture, by whichever inputs are in use."""
+        return EMPTY if self._edge is None else self._edge.snapshot
+
+    def _tell(self, seen: Observation) -> None:
+        """To whichever inputs are in use."""
+        if self._edge is not None:
+            self._edge.tell(seen)
+
+    @property
+    def _broken(self) -> bool:
+        """The loop or the listener died of a bug. Nothing else ends the process."""
+        return self._server.failed or (self._edge is not None and self._edge.failed)
+
+    def stop(self) -> None:
+        """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
+        self._stop.set()
+        self._refuse_all()
+
+    def alive(self) -> bool:
+        """Whichever inputs are in use: do they turn? Before there are any nothing stands still."""
+        return self._edge is None or self._edge.alive()
+
+    def fresh(self) -> bool:
+        """The newest picture is of the last few ticks."""
+        return self._edge is None or self._edge.fresh()
+
+    def reload(self) -> Future[Mistakes]:
+        """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
+        asked: Future[Mistakes] = Future()
+        self._asked.put(asked)
+        if self._stop.is_set():  # then nobody takes it out any more
+            self._refuse_all()
+        return asked
+
+    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
+        if self._stop.is_set():
+            raise SystemExit(128 + number)
+        self._stop.set()
+
+    def _answer_next(self) -> None:
+        try:
+            asked = self._asked.get(timeout=LOOK_S)
+        except queue.Empty:
+            return
+        if self._stop.is_set():
+            _answer(asked, STOPPING)
+            return
+        mistakes = self._reload()
+        self._reloaded = Reload(
+            successful=not mistakes, at=self._reloaded.at if mistakes else self._clock.now()
+        )
+        _answer(asked, mistakes)
+
+    def _refuse_all(self) -> None:
+        while True:
+            try:
+                _answer(self._asked.get_nowait(), STOPPING)
+            except queue.Empty:
+                return
+
+    def _reload(self) -> Mistakes:
+        try:
+            loaded = config.load(self._path)
+            self._refuse_what_needs_a_restart(loaded)
+            if loaded != self._config:
+                self._take_over(loaded)
+        except ConfigError as exc:
+            _log.error("reload_failed", mistakes=exc.mistakes)
+            return exc.mistakes
+        except ClientError as exc:  # librdkafka refuses a property
+            _log.error("reload_failed", mistakes=(str(exc),))
+            return (str(exc),)
+        except Exception as exc:  # noqa: BLE001 - a bug must not end what runs
+            _log.exception("reload_failed")
+            return (f"unexpected {type(exc).__name__}: see the log",)
+        _log.info("reloaded")
+        return ()
+
+    def _refuse_what_needs_a_restart(self, loaded: Config) -> None:
+        for name in ("listen", "web_config_file", "log", "state_dir"):
+            if getattr(loaded, name) != getattr(self._config, name):
+                raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
+
+    def _last_reload(self) -> Reload:
+        """With how it went for the control listener's own file."""
+        found = None if self._acting is None else self._acting.web_file
+        return self._reloaded if found is None else replace(self._reloaded, web=(found,))
+
+    def _take_over(self, loaded: Config) -> None:
+        edge = _edge(loaded)
+        if self._state is not None:  # what happens from here on, both of them see
+            edge.recall_with(self._state.recall)
+        edge.start()
+        edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
+        if edge.failed:
+            edge.stop()
+            raise ConfigError(("the loop of the new inputs died, see the log",))
+        before = self._edge
+        assert before is not None  # nothing is reloaded before there are inputs
+        self._edge = edge
+        self._config = loaded
+        before.save_with(None)
+        if self._state is not None:
+            edge.save_with(self._state.save)
+        if self._acting is not None:
+            self._acting.follow(loaded)
+        before.stop()
+
+
+def _edge(loaded: Config) -> Edge:
+    """Inputs as this configuration says, not started."""
+    from offsetwatch.daemon.edge import Edge  # noqa: PLC0415 - see the module
+
+    return Edge(loaded)
+
+
+def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
+    """Nobody waits after a signal, nor any more for an answer that was given up."""
+    if asked is not None and asked.set_running_or_notify_cancel():
+        asked.set_result(mistakes)
+
+
+def run(loaded: Config, path: Path) -> int:
+    """The daemon: an exit code."""
+    return Daemon(loaded, path).run()

@@ -1,0 +1,154 @@
+"""Supervisor of the daemon's inputs: an exception that nobody expected ends one of them for a
+while, and not the process.
+
+Such an exception is a bug or a library's surprise (OverflowError of a header, MemoryError of an
+answer). It is logged with its trace once for each place that raises it, counted as the input's
+error, and the input is started again ever more slowly. Only the loop is not restarted: what it
+holds may be half changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from offsetwatch.clients.wire import forget_locals
+from offsetwatch.errors import raised_at
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.observations import InputFailed, InputId, InputRetired
+
+UNEXPECTED: Final = "unexpected"  # the `reason` of input_errors_total
+RETRY_FIRST_S: Final = 1.0
+RETRY_MAX_S: Final = 60.0
+PLACES_MAX: Final = 100  # of one job, whose traces have been logged
+
+Inputs = Callable[[], Iterable[InputId]]
+
+_log = structlog.get_logger()
+
+
+class Failures:
+    """Unexpected exceptions of one job or thread in a row, and when it may be tried again."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._places: set[str] = set()
+        self._pause_s = RETRY_FIRST_S
+        self._due_at: float | None = None
+
+    @property
+    def wait_s(self) -> float:
+        """Return how long to leave it; 0 where it may be tried."""
+        return 0.0 if self._due_at is None else max(0.0, self._due_at - self._clock())
+
+    def add(self, error: Exception) -> str:
+        """Log it and make the pause longer. Return a description without the error's own words,
+        which may quote data.
+        """
+        place = raised_at(error)
+        if place in self._places:
+            _log.error("unexpected_error_again", name=self._name, error=place)
+        else:
+            _log.error("unexpected_error", name=self._name, error=place, exc_info=error)
+            if len(self._places) < PLACES_MAX:
+                self._places.add(place)
+        forget_locals(error)
+        self._due_at = self._clock() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, RETRY_MAX_S)
+        return f"unexpected {place}: see the log"
+
+    def end(self) -> bool:
+        """Begin again after a success. Return True where it had failed before."""
+        failed, self._due_at = self._due_at is not None, None
+        self._pause_s = RETRY_FIRST_S
+        return failed
+
+
+class Supervisor:
+    """Guards jobs and threads. `put` hands a batch to the loop."""
+
+    def __init__(
+        self, put: Callable[[Batch], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._put = put
+        self._clock = clock
+
+    def guard(
+        self,
+        name: str,
+        job: Callable[[], object],
+        inputs: Inputs,
+        *,
+        partial: bool = False,
+        retires: bool = False,
+    ) -> Callable[[], None]:
+        """Return a job that raises nothing. While it is left alone it does nothing.
+
+        inputs   what fails with it, asked for at each failure
+        partial  another job reads the rest of them: they stay up
+        retires  nothing else speaks of these inputs: they are forgotten once it works again
+        """
+        failures = Failures(name, self._clock)
+        failed: set[InputId] = set()
+
+        def guarded() -> None:
+            if failures.wait_s > 0:
+                return
+            try:
+                job()
+            except Exception as exc:  # noqa: BLE001 - see the module
+                detail = failures.add(exc)
+                named = tuple(inputs())
+                failed.update(named)
+                self._put(
+                    tuple(InputFailed(at, UNEXPECTED, detail, partial=partial) for at in named)
+                )
+            else:
+                if failures.end() and retires:
+                    self._put(tuple(InputRetired(at) for at in sorted(failed)))
+                    failed.clear()
+
+        return guarded
+
+    def keep(
+        self,
+        name: str,
+        run: Callable[[], None],
+        stopped: Callable[[float], bool],
+        inputs: Inputs = tuple,
+    ) -> None:
+        """Run it until it returns, again after each exception, in this thread. `stopped(seconds)`
+        waits that long for a stop and returns True for one.
+        """
+        failures = Failures(name, self._clock)
+        while not stopped(failures.wait_s):
+            began = self._clock()
+            try:
+                run()
+            except Exception as exc:  # noqa: BLE001 - see the module
+                if self._clock() - began > RETRY_MAX_S:
+                    failures.end()
+                detail = failures.add(exc)
+                self._put(tuple(InputFailed(at, UNEXPECTED, detail) for at in inputs()))
+            else:
+                return
+
+
+def start_kept(
+    name: str,
+    run: Callable[[], None],
+    stopped: threading.Event,
+    put: Callable[[Batch], object] = lambda _: None,
+) -> threading.Thread:
+    """Start a thread that is kept, as `Supervisor.keep` says."""
+    supervisor = Supervisor(put)
+    thread = threading.Thread(
+        target=supervisor.keep, args=(name, run, stopped.wait), name=name, daemon=True
+    )
+    thread.start()
+    return thread

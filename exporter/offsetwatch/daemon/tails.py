@@ -1,0 +1,74 @@
+"""Which topics are followed: a tail for each that the topology names, and none for any other.
+
+Called by edge.py, in one thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.roles import Role, role_in
+from offsetwatch.model.observations import InputId, InputRetired
+from offsetwatch.model.topology import KafkaTopic, Topology
+
+JOIN_S_MAX: Final = 15.0
+
+Start = Callable[[KafkaTopic, Callable[[], Role], threading.Event], threading.Thread]
+
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """A tail under way, and the Connect clusters whose offsets it was started for."""
+
+    readers: frozenset[str]
+    stopped: threading.Event
+    thread: threading.Thread
+
+
+class Tails:
+    """See the module. `start` starts one; `put` hands a batch to the loop and says whether it was
+    taken.
+    """
+
+    def __init__(self, start: Start, put: Callable[[Batch], bool]) -> None:
+        self._start = start
+        self._put = put
+        self._following: dict[KafkaTopic, _Following] = {}
+        self._retiring: set[InputId] = set()
+
+    def follow(self, topology: Topology) -> None:
+        """Follow what is named here and leave what is not.
+
+        A topic that another Connect cluster begins to keep offsets in is read from its start again:
+        what was read of it went to the first one alone.
+        """
+        wanted = {topic: _readers(topology, topic) for topic in topology.tailed()}
+        for topic, following in sorted(self._following.items(), key=lambda item: item[0]):
+            if topic not in wanted or not wanted[topic] <= following.readers:
+                self._leave(topic)
+        # Before a tail is told of again its old input has to be forgotten, or it would look alive.
+        self._retiring = {at for at in self._retiring if not self._put((InputRetired(at),))}
+        for topic in sorted(wanted.keys() - self._following.keys()):
+            if InputId.of_tail(topic) not in self._retiring:
+                stopped = threading.Event()
+                thread = self._start(topic, role_in(topology, topic), stopped)
+                self._following[topic] = _Following(wanted[topic], stopped, thread)
+
+    def stop(self) -> None:
+        """Tell all of them to stop; does not wait."""
+        for following in tuple(self._following.values()):
+            following.stopped.set()
+
+    def _leave(self, topic: KafkaTopic) -> None:
+        following = self._following.pop(topic)
+        following.stopped.set()
+        following.thread.join(JOIN_S_MAX)  # its last batch must not revive what is retired next
+        self._retiring.add(InputId.of_tail(topic))
+
+
+def _readers(topology: Topology, topic: KafkaTopic) -> frozenset[str]:
+    return frozenset(at.connect_cluster for at in topology.offsets_topics if at.at == topic)

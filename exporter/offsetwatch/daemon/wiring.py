@@ -1,0 +1,118 @@
+"""Configuration -> objects. No thread is started here and nothing is asked."""
+
+from __future__ import annotations
+
+from offsetwatch.clients.connect_read import ConnectReader, reader_of
+from offsetwatch.clients.connect_sweep import ConnectSweep, sweep_of
+from offsetwatch.config import Config, Connect
+from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.book import Book
+from offsetwatch.state.series import SeriesLimits
+from offsetwatch.state.site import ConnectSite
+
+TAIL_STALE_S = 20.0  # ten of its own checks
+MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
+
+MISSED_BATCHES = 3
+BATCH_S = 300.0  # for a batch or a computation that is under way
+
+
+def book(config: Config) -> Book:
+    """State, with the age at which each kind of input goes stale: a few missed attempts."""
+    slowest_state_s = max(connect.poll.state_s for connect in config.connect)
+    slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
+    slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
+    # Where one worker does not answer the next is asked, each for so long.
+    timeout_s = max(at.poll.timeout_s * max(1, len(at.worker_urls)) for at in config.connect)
+    return Book(
+        sites=tuple(
+            ConnectSite(
+                name=at.name,
+                kafka=at.kafka,
+                rest=bool(at.worker_urls),
+                wants_connector=at.connectors.allows,
+                wants_topic=at.topics.allows,
+                by_topic=at.granularity == "topic",
+                status=_status_topic(at),
+            )
+            for at in config.connect
+        ),
+        kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
+        flows=named_flows(config),
+        stale_after_s={
+            TAIL: TAIL_STALE_S,
+            CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
+            REST_OFFSETS: MISSED_POLLS * slowest_offsets_s + timeout_s,
+            GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
+            LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
+        },
+        source_partitions_max=config.limits.source_partitions_max,
+        series=SeriesLimits(config.limits.series_per_connector_max, config.limits.series_max),
+        interval_s=config.judge.interval_s,
+        pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
+    )
+
+
+def _status_topic(connect: Connect) -> KafkaTopic | None:
+    if connect.kafka is None or connect.status_topic is None:
+        return None
+    return KafkaTopic(connect.kafka, connect.status_topic)
+
+
+def judge(config: Config) -> Judge:
+    """Verdicts and findings, at the configured rhythm."""
+    return Judge(
+        Settings(
+            interval_s=config.judge.interval_s,
+            runbooks_url=config.notify.runbooks_url,
+            addresses={
+                **{("kafka", name): kafka.bootstrap for name, kafka in config.kafka.items()},
+                **{("connect", at.name): at.url for at in config.connect if at.url is not None},
+            },
+        )
+    )
+
+
+def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
+    """The flows that the file names."""
+    return tuple(
+        MirrorFlow(
+            connect_cluster=config.connect_of(flow),
+            connector=flow.connector,
+            source=flow.source,
+            target=flow.target,
+            upstream=flow.upstream,
+            downstream=flow.downstream,
+            offset_syncs=None
+            if flow.offset_syncs is None
+            else KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic),
+            copies=tuple(flow.copies.items()),
+        )
+        for flow in config.flows
+    )
+
+
+def readers(config: Config) -> dict[str, ConnectReader]:
+    """How to ask each Connect cluster that has a REST API."""
+    return {
+        connect.name: reader_of(connect, connect.poll.timeout_s)
+        for connect in config.connect
+        if connect.worker_urls
+    }
+
+
+def sweeps(config: Config) -> dict[str, ConnectSweep]:
+    """How to ask each of them for the offsets of all its connectors."""
+    return {
+        connect.name: sweep_of(connect, connect.poll.timeout_s)
+        for connect in config.connect
+        if connect.worker_urls
+    }
+
+
+def workers(config: Config) -> int:
+    """One slow input must not hold up the others: a thread for each poll that can block."""
+    return 4 + 6 * len(config.connect) + 4 * len(config.kafka)

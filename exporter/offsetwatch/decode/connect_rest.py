@@ -1,0 +1,407 @@
+"""Bodies of the Connect REST API -> connectors and offsets.
+
+Pure and total like the rest of decode. Configurations may hold secrets, and traces quote data: only
+the settings that connector_config.py names leave this module, and of a trace what failure.py keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.configs import assigned_partitions
+from offsetwatch.decode.connector_config import connector_settings
+from offsetwatch.decode.failure import TRACE_CHARS_MAX, failure_of
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicPartition
+
+# Of one connector in the list: 25,000 tasks stay below. Counted is what can begin a value, in texts
+# too: a trace of a hundred lines has some dozen commas.
+ENTRY_VALUES_MAX: Final = 100_000
+CONNECTORS_MAX: Final = 100_000  # of one Connect cluster
+ODD_MAX: Final = 5  # members of another shape that are named
+ODD_CHARS_MAX: Final = 40  # of each of these
+_ENDED: Final = frozenset({"failed", "unassigned"})  # of a task that no worker runs
+
+TaskNumbers = Collection[int | None] | None  # of those that are configured; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class OddMembers:
+    """The members of a list that are of another shape than the others: how many there are, and the
+    first few as JSON, shortened.
+    """
+
+    count: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = self.count - len(self.examples)
+        return f"{', '.join(self.examples)}{f' and {more} more' if more else ''}"
+
+
+class Names(NamedTuple):
+    """Connectors by name, and members of their list that are no name."""
+
+    names: frozenset[str]
+    odd: OddMembers
+
+
+class Plugins(NamedTuple):
+    """Classes of connectors, source or sink each, and members of their list without a class."""
+
+    kinds: dict[str, str]
+    odd: OddMembers
+
+
+class _Offsets(msgspec.Struct):
+    offsets: list[msgspec.Raw]
+
+
+class _ConsumedPartition(msgspec.Struct):
+    kafka_topic: str
+    kafka_partition: int
+
+
+class _ConsumedOffset(msgspec.Struct):
+    kafka_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a connector and of each of its tasks, in lower case, and whether it is a source
+    or a sink (or unknown).
+    """
+
+    state: str
+    tasks: tuple[str, ...]
+    kind: str
+
+
+def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
+    """The answer to `GET /connectors?expand=status&expand=info`, sorted by name.
+
+    An entry without a state, without a configuration or of another shape is a connector of which
+    that is not known; it does not take the others with it. Where no entry has either, it is another
+    answer: an error of Connect's, or of somebody in front of it.
+    """
+    try:
+        parsed = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Undecodable("connectors_not_a_map")
+    if len(parsed) > CONNECTORS_MAX:
+        return Undecodable("too_many_connectors")
+    # One after the other: a million objects at once would take 300 MiB.
+    found = tuple(_connector(name, _entry(parsed.pop(name))) for name in sorted(parsed))
+    if found and not any(at.configured or at.state != UNKNOWN_STATE for at in found):
+        return Undecodable("connector_shape")
+    return found
+
+
+def decode_names(body: bytes) -> Names | Undecodable:
+    """The answer to `GET /connectors`: the names alone. Where no member is a text, it is another
+    answer.
+    """
+    parsed = _parse(body)
+    if not isinstance(parsed, list):
+        return Undecodable("names_shape")
+    if len(parsed) > CONNECTORS_MAX:
+        return Undecodable("too_many_connectors")
+    found = frozenset(name for name in parsed if isinstance(name, str))
+    odd = [member for member in parsed if not isinstance(member, str)]
+    return Undecodable("names_shape") if odd and not found else Names(found, _odd_of(odd))
+
+
+def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
+    """The answer to `GET /connectors/{c}/offsets`: (identity, offset text or None for null) pairs.
+
+    Identities and texts are JSON with sorted keys, comparable with SourceKey.identity and
+    SourceOffset.text.
+    """
+    found = decode_readable_offsets(body)
+    if isinstance(found, Undecodable):
+        return found
+    offsets, unread = found
+    return Undecodable("offsets_entry_shape") if unread else offsets
+
+
+def decode_readable_offsets(
+    body: bytes,
+) -> tuple[tuple[tuple[str, str | None], ...], int] | Undecodable:
+    """The same, and how many entries of another shape are left out. Of an entry without an offset
+    it is null: some servers leave out what is null.
+    """
+    try:
+        entries = msgspec.json.decode(body, type=_Offsets).offsets
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Undecodable("offsets_shape")
+    found = []
+    for raw in entries:  # one after the other, as of connectors
+        entry = _parse(bytes(raw))
+        if not isinstance(entry, dict) or "partition" not in entry:
+            continue
+        offset = entry.get("offset")
+        text = None if offset is None else encode_sorted(offset).decode()
+        found.append((encode_sorted(entry["partition"]).decode(), text))
+    if entries and not found:
+        return Undecodable("offsets_entry_shape")
+    return tuple(found), len(entries) - len(found)
+
+
+def consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
+    """Return topic, partition and next offset of an entry that `decode_offsets` found of a sink;
+    None for an entry of another shape (KIP-875, SinkUtils.parseSinkConnectorOffsets).
+    """
+    try:
+        partition = msgspec.json.decode(identity, type=_ConsumedPartition)
+        offset = msgspec.json.decode(text or "null", type=_ConsumedOffset)
+    except msgspec.DecodeError:
+        return None
+    return partition.kafka_topic, partition.kafka_partition, offset.kafka_offset
+
+
+def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
+    """The answer to `GET /connectors/{c}/tasks`: what the tasks of a MirrorSourceConnector copy.
+
+    One task of another shape makes all of it undecodable: what it copies would look like partitions
+    that no task is to copy.
+    """
+    parsed = _parse(body)
+    if not isinstance(parsed, list):
+        return Undecodable("tasks_shape")
+    found: set[TopicPartition] = set()
+    for task in parsed:
+        config = task.get("config") if isinstance(task, dict) else None
+        if not isinstance(config, dict):
+            return Undecodable("task_shape")
+        assigned = assigned_partitions(config)
+        if assigned is None:
+            return Undecodable("task_not_mirror_source")  # the others' shares would not be all
+        if isinstance(assigned, Undecodable):
+            return assigned
+        found.update(assigned)
+    return frozenset(found)
+
+
+def decode_standing(body: bytes, configured: TaskNumbers = None) -> Standing | Undecodable:
+    """The answer to `GET /connectors/{c}/status`. `configured` are the tasks by `GET …/tasks`,
+    which was asked first. A task that is not among them counts while it may still be at work, as
+    after a stop. If it failed or is unassigned, its status is left over from a configuration with
+    more tasks.
+    """
+    parsed = _parse(body)
+    state, tasks = _status_parts(parsed)
+    found = None if tasks is None else _tasks_of(tasks, configured)
+    if found is None:
+        return Undecodable("status_shape")
+    known, unconfigured = found
+    working = (task for task in unconfigured if task.state not in _ENDED)
+    return Standing(
+        state=state,
+        tasks=tuple(task.state for task in (*known, *working)),
+        kind=str(parsed.get("type", "unknown")),
+    )
+
+
+def decode_traces(
+    body: bytes, configured: TaskNumbers = None
+) -> dict[int | None, str] | Undecodable:
+    """The answer to `GET /connectors/{c}/status`: the stack traces of what has failed, by task;
+    None is the connector itself. They quote records and settings: to be classified, and not kept.
+
+    `configured` as for `decode_standing`: traces of other tasks are left over and left out.
+    """
+    parsed = _parse(body)
+    _, tasks = _status_parts(parsed)
+    if tasks is None:
+        return Undecodable("status_shape")
+    wanted = None if configured is None or None in configured else frozenset(configured)
+    found: dict[int | None, str] = {}
+    trace = _trace_of(parsed["connector"])
+    if trace is not None:
+        found[None] = trace
+    for task in tasks:
+        number, trace = _map(task).get("id"), _trace_of(_map(task))
+        if trace is None:
+            continue
+        if not isinstance(number, int):
+            return Undecodable("status_shape")  # what it died of may rule out a remedy
+        if wanted is None or number in wanted:
+            found[number] = trace
+    return found
+
+
+def _trace_of(part: Mapping[str, Any]) -> str | None:
+    trace, state = part.get("trace"), str(part.get("state", ""))
+    return trace[:TRACE_CHARS_MAX] if state.upper() == "FAILED" and isinstance(trace, str) else None
+
+
+def _status_parts(parsed: object) -> tuple[str, list[Any] | None]:
+    """The state of the connector in a status, in lower case, and its tasks; None for another
+    shape.
+    """
+    connector = parsed.get("connector") if isinstance(parsed, dict) else None
+    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
+    if not isinstance(connector, dict) or not isinstance(tasks, list):
+        return "", None
+    return str(connector.get("state", "")).lower(), tasks
+
+
+def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
+    """The answer to `GET /connectors/{c}/tasks`: the number of each task that is configured; None
+    for one that cannot be read.
+    """
+    parsed = _parse(body)
+    if not isinstance(parsed, list):
+        return Undecodable("tasks_shape")
+    return tuple(_numbers([_map_in(task, "id") for task in parsed]))
+
+
+def decode_plugins(body: bytes) -> Plugins | Undecodable:
+    """The answer to `GET /connector-plugins`. Where no member has a class, it is another answer."""
+    parsed = _parse(body)
+    if not isinstance(parsed, list):
+        return Undecodable("plugins_shape")
+    kinds = {
+        name: str(plugin.get("type"))
+        for plugin in map(_map, parsed)
+        if isinstance(name := plugin.get("class"), str)
+    }
+    odd = [member for member in parsed if not isinstance(_map(member).get("class"), str)]
+    return Undecodable("plugins_shape") if odd and not kinds else Plugins(kinds, _odd_of(odd))
+
+
+def _odd_of(members: list[Any]) -> OddMembers:
+    texts = (encode_sorted(member).decode() for member in islice(members, ODD_MAX))
+    shortened = (
+        text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts
+    )
+    return OddMembers(len(members), tuple(shortened))
+
+
+def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
+    """The answer to `GET /connectors/{c}/config`, as Connect keeps it: all values are texts. May
+    hold secrets: to be compared, and not kept.
+    """
+    parsed = _parse(body)
+    return config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
+
+
+def config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
+    """A configuration as Connect keeps it, which makes texts of numbers and truth values."""
+    return {
+        key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
+        for key, value in config.items()
+    }
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _entry(raw: msgspec.Raw) -> object:
+    """One connector's part of the list; None for one that cannot be read, or is too wide."""
+    body = bytes(raw)
+    if sum(body.count(mark) for mark in (b"{", b"[", b",")) > ENTRY_VALUES_MAX:
+        return None
+    return _parse(body)
+
+
+def _connector(name: str, entry: object) -> Connector:
+    """One entry of the list, as far as it can be read."""
+    status, info = _map_in(entry, "status"), _map_in(entry, "info")
+    config = info.get("config")
+    known = isinstance(config, dict)
+    settings = connector_settings(
+        name,
+        config if isinstance(config, dict) else {},
+        kind=str(info.get("type") or status.get("type") or ""),
+    )
+    state, tasks = _states(status, info.get("tasks"))
+    worker = _map_in(status, "connector")
+    return Connector(
+        name=name,
+        kind=settings.kind,
+        class_name=settings.class_name,
+        version=str(worker.get("version") or ""),
+        state=state,
+        tasks=tasks,
+        mirror=settings.mirror,
+        sink=settings.sink if known else None,
+        dedicated_offsets_topic=settings.dedicated_offsets_topic,
+        offsets_addresses=settings.offsets_addresses,
+        failure=failure_of(worker.get("trace")),
+        translates=settings.translates,
+        filename=settings.filename,
+        configured=known,
+    )
+
+
+def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
+    """The states of a connector and its tasks. A status of a task that is not configured is left
+    over from an earlier configuration, or from a deleted connector of that name. Where nothing
+    tells which task a status is of, none is known: the rest would look like all of them.
+    """
+    state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
+    if not isinstance(state, str) or not state or not isinstance(tasks, list):
+        return UNKNOWN_STATE, ()
+    numbers = _numbers(configured) if isinstance(configured, list) else None
+    found = _tasks_of(tasks, numbers)
+    return (UNKNOWN_STATE, ()) if found is None else (state.lower(), found[0])
+
+
+def _tasks_of(
+    tasks: list[Any], configured: TaskNumbers
+) -> tuple[tuple[Task, ...], tuple[Task, ...]] | None:
+    """The tasks of a status, and those among them that are not configured. Connect lists the
+    statuses that it has: a task that is configured and has none, or one that cannot be read, is
+    there without a state. None where more statuses cannot be read than that.
+    """
+    found = [_task(task) for task in tasks]
+    readable = tuple(task for task in found if task is not None)
+    numbers = frozenset(configured or ())
+    known = {task.number for task in readable}
+    missing = sorted(number for number in numbers if number is not None and number not in known)
+    if len(found) - len(readable) > len(missing):
+        return None
+    others: tuple[Task, ...] = ()
+    if configured is not None and None not in numbers:
+        others = tuple(task for task in readable if task.number not in numbers)
+        readable = tuple(task for task in readable if task.number in numbers)
+    return readable + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
+
+
+def _numbers(configured: list[Any]) -> list[int | None]:
+    """The numbers of the tasks that an entry's `info` lists; None is one that cannot be read."""
+    numbers = (_map(task).get("task") for task in configured)
+    return [number if isinstance(number, int) else None for number in numbers]
+
+
+def _task(task: object) -> Task | None:
+    """One task, without a state where that cannot be read; None if it has no number either."""
+    if not isinstance(task, dict):
+        return None
+    number, state = task.get("id"), task.get("state")
+    if not isinstance(number, int):
+        return None
+    if not isinstance(state, str) or not state:
+        return Task(number, UNKNOWN_STATE)
+    return Task(number=number, state=state.lower(), failure=failure_of(task.get("trace")))
+
+
+def _map_in(parsed: object, key: str) -> Mapping[str, Any]:
+    """The map under this key; an empty one where there is none."""
+    return _map(_map(parsed).get(key))
+
+
+def _map(parsed: object) -> Mapping[str, Any]:
+    return parsed if isinstance(parsed, dict) else {}

@@ -1,0 +1,242 @@
+"""A connector's configuration -> the few settings that we need, wherever it was found.
+
+Configurations may hold secrets: what is named here leaves this module, and nothing else. Called for
+bodies of the REST API and for records of the config topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from offsetwatch.addresses import canonical
+from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.model.connectors import (
+    REFRESH_S,
+    ConnectorKind,
+    ConnectorSettings,
+    MirrorSettings,
+    SinkSettings,
+)
+from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter
+
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+# Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
+_POLICY_PACKAGES = (_MIRROR_PACKAGE, "io.strimzi.kafka.connect.mirror.")
+_FILE_STREAM = "org.apache.kafka.connect.file.FileStream"
+_TRANSFORMS_PACKAGE = "org.apache.kafka.connect.transforms."
+_PREDICATES_PACKAGE = f"{_TRANSFORMS_PACKAGE}predicates."
+_LOGICAL_TABLES = "ByLogicalTableRouter"
+# Transforms that write a record to the topic it came with, by package: Connect's own, which may be
+# written without, and those of common libraries.
+_TOPIC_KEEPERS = {
+    _TRANSFORMS_PACKAGE: (
+        "Cast",
+        "DropHeaders",
+        "ExtractField",
+        "Filter",
+        "Flatten",
+        "HeaderFrom",
+        "HoistField",
+        "InsertField",
+        "InsertHeader",
+        "MaskField",
+        "ReplaceField",
+        "SetSchemaMetadata",
+        "TimestampConverter",
+        "ValueToKey",
+    ),
+    "io.aiven.kafka.connect.transforms.": (
+        "ConcatFields",
+        "ExtractTimestamp",
+        "FilterByFieldValue",
+        "Hash",
+        "MakeTombstone",
+        "TombstoneHandler",
+    ),
+    "io.confluent.connect.transforms.": ("Drop", "Filter", "GzipDecompress", "TombstoneHandler"),
+    "io.debezium.transforms.": ("Filter",),
+}
+_KEEPERS = frozenset(
+    package + name for package, names in _TOPIC_KEEPERS.items() for name in names
+) | frozenset(_TOPIC_KEEPERS[_TRANSFORMS_PACKAGE])
+_INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
+_PROVIDED = re.compile(r"\$\{[^}]*?:[^}]*\}")  # fetched by a config provider: ConfigTransformer
+
+
+def connector_settings(
+    name: str, config: Mapping[object, object], *, kind: str = ""
+) -> ConnectorSettings:
+    """`kind` is Connect's own word, source or sink; the config topic has none, and a connector that
+    is not MM2's is of unknown kind there.
+    """
+    written = {str(key): str(value) for key, value in config.items() if value is not None}
+    texts = {key: trimmed(value) for key, value in written.items()}
+    class_name = texts.get("connector.class", "")
+    known = _kind(class_name, kind)
+    return ConnectorSettings(
+        kind=known,
+        class_name=class_name,
+        mirror=_mirror(texts, written) if _is_mirrors(class_name, "Source") else None,
+        translates=_mirror(texts, written) if _is_mirrors(class_name, "Checkpoint") else None,
+        sink=_sink(name, texts, written) if known is ConnectorKind.SINK else None,
+        dedicated_offsets_topic=texts.get("offsets.storage.topic"),
+        offsets_addresses=bootstrap_addresses(texts.get("producer.override.bootstrap.servers", "")),
+        filename=texts.get("file") if _is_file_source(class_name) else None,
+    )
+
+
+def _is_mirrors(class_name: str, which: str) -> bool:
+    """Connect also accepts aliases: the simple name, with or without its suffix."""
+    simple = f"Mirror{which}"
+    return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
+
+
+def _is_file_source(class_name: str) -> bool:
+    return class_name in {
+        f"{_FILE_STREAM}SourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+    }
+
+
+def _kind(class_name: str, kind: str) -> ConnectorKind:
+    simple = class_name.removeprefix(_MIRROR_PACKAGE).removesuffix("Connector")
+    if simple in {"MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat"}:
+        return ConnectorKind.MIRROR
+    if kind in {ConnectorKind.SOURCE, ConnectorKind.SINK}:
+        return ConnectorKind(kind)
+    return ConnectorKind.UNKNOWN
+
+
+def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSettings:
+    """Defaults and names from MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
+    KIP-690).
+
+    A policy is configured with the values as they are `written`: blanks around a separator are part
+    of it, and a truth value with blanks around it is false to Boolean.parseBoolean.
+    """
+    source = config.get("source.cluster.alias", "source")
+    target = config.get("target.cluster.alias", "target")
+    on_source = config.get("offset-syncs.topic.location", "source") != "target"
+    emitted = config.get("emit.offset-syncs.enabled", "true").lower() != "false"
+    separator = internal = written.get("replication.policy.separator", ".")
+    if written.get(f"{_INTERNAL_SEPARATOR}.enabled", "true").lower() != "true":
+        internal = "."
+    alias = target if on_source else source
+    topic = internal.join(("mm2-offset-syncs", alias, "internal"))
+    return MirrorSettings(
+        source=source,
+        target=target,
+        source_addresses=bootstrap_addresses(config.get("source.cluster.bootstrap.servers", "")),
+        target_addresses=bootstrap_addresses(config.get("target.cluster.bootstrap.servers", "")),
+        syncs_topic=topic if emitted else None,
+        syncs_on_source=on_source,
+        read_committed=_consumer(config, "isolation.level") == "read_committed",
+        from_start=_consumer(config, "auto.offset.reset") in {None, "earliest"},
+        policy=_policy(config.get("replication.policy.class", "DefaultReplicationPolicy")),
+        separator=separator,
+        internal_separator=internal,
+        routers=tuple(_routers(config, written)),
+        refresh_s=_refresh_s(config),
+    )
+
+
+def _policy(class_name: str) -> str:
+    """The simple name of MM2's own; a class of somebody else's may share it."""
+    for package in _POLICY_PACKAGES:
+        if class_name.startswith(package):
+            return class_name.removeprefix(package)
+    return class_name
+
+
+def _routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[TopicRouter]:
+    """The transforms that may write to another topic, in their order: a class that nobody knows may
+    do anything.
+    """
+    for alias in values_of(config.get("transforms", "")):
+        prefix = f"transforms.{alias}."
+        class_name = config.get(f"{prefix}type", "")
+        if class_name.partition("$")[0] in _KEEPERS:
+            continue
+        router = TopicRouter(class_name.rpartition(".")[2] or alias)
+        if class_name in {REGEX_ROUTER, _TRANSFORMS_PACKAGE + REGEX_ROUTER}:
+            names = config.get(f"{prefix}regex"), config.get(f"{prefix}replacement")
+        elif class_name in {_LOGICAL_TABLES, f"io.debezium.transforms.{_LOGICAL_TABLES}"}:
+            # Debezium reads its settings as they are written.
+            names = written.get(f"{prefix}topic.regex"), written.get(f"{prefix}topic.replacement")
+        else:
+            names = None, None
+        regex, replacement = names
+        if regex is not None and replacement is not None and not _is_provided(regex, replacement):
+            router = replace(router, regex=regex, replacement=replacement)
+        yield _under_predicate(router, config, prefix)
+
+
+def _under_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) -> TopicRouter:
+    """Add the condition under which Connect applies a transform (KIP-585)."""
+    alias = config.get(f"{prefix}predicate", "")
+    if not alias:
+        return router
+    class_name = config.get(f"predicates.{alias}.type", "").removeprefix(_PREDICATES_PACKAGE)
+    pattern = config.get(f"predicates.{alias}.pattern", "")
+    negated = config.get(f"{prefix}negate", "false").lower()
+    if (
+        class_name != "TopicNameMatches"
+        or not pattern
+        or _is_provided(pattern)
+        or negated not in {"true", "false"}
+    ):
+        return replace(router, conditional=True)
+    return replace(router, topics=pattern, negated=negated == "true")
+
+
+def _is_provided(*values: str) -> bool:
+    """Return whether a config provider fetches any of these, or a part of it."""
+    return any(_PROVIDED.search(value) for value in values)
+
+
+def _refresh_s(config: Mapping[str, str]) -> float | None:
+    """MirrorSourceConfig.refreshTopicsInterval; Scheduler does nothing of a negative one."""
+    if config.get("refresh.topics.enabled", "true").lower() == "false":
+        return None
+    try:
+        seconds = int(config.get("refresh.topics.interval.seconds", REFRESH_S))
+    except ValueError:
+        return REFRESH_S
+    return float(seconds) if seconds >= 0 else None
+
+
+def _consumer(config: Mapping[str, str], name: str) -> str | None:
+    """A setting of its consumer, from the more specific of the prefixes that
+    MirrorConnectorConfig.sourceConsumerConfig merges.
+
+    `source.cluster.` gives it addresses and security only.
+    """
+    for prefix in ("source.consumer.", "consumer."):
+        value = config.get(prefix + name)
+        if value is not None:
+            return value
+    return None
+
+
+def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> SinkSettings:
+    """`topics.regex` is compiled as it is `written` (WorkerSinkTask); the rest is trimmed."""
+    level = config.get("consumer.override.isolation.level")
+    return SinkSettings(
+        group=config.get("consumer.override.group.id", f"connect-{name}"),
+        addresses=bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
+        topics=frozenset(values_of(config.get("topics", ""))) - {""},
+        topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
+        read_committed=None if level is None else level == "read_committed",
+        from_start=config.get("consumer.override.auto.offset.reset", "earliest") == "earliest",
+    )
+
+
+def bootstrap_addresses(text: str) -> frozenset[str]:
+    """Return the `host:port` of each bootstrap server, without the prefix of a protocol, in the
+    spelling in which addresses are compared.
+    """
+    parts = (part.rpartition("://")[2] for part in values_of(text))
+    return frozenset(canonical(part) for part in parts if part)

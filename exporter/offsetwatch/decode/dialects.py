@@ -1,0 +1,459 @@
+"""Knowledge of connector classes: which field of an offset is a position, whether it has an order,
+and when its last change was made.
+
+Keys carry no class name, and connectors of many classes share the SHAPE of a source partition. So a
+shape alone is no dialect: `dialect_in` decides by the class, and says `unknown` where the class is
+not known, of all but MirrorMaker's own shapes. What would fail a task is said of no class but the
+one whose dialect it is. Order is vouched for only where the connector guarantees it (orders.py); of
+every other offset we say "changed", never "less".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from offsetwatch.decode import orders
+from offsetwatch.decode.orders import Fields, OrderKey
+from offsetwatch.model.offsets import (
+    MirrorPartition,
+    Order,
+    Scalar,
+    SourceOffset,
+)
+
+_fields_of = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What we know of one connector's offsets.
+
+    position    the field that alone is an ordered integer, or None
+    not_with    a field beside which `position` has no order of its own
+    least       the smallest value of `position` that the task goes on from; a smaller one is none
+    fields      every field that says where the connector is
+    order       None where no order is vouched for
+    time        None where the offset does not say when its last change was made
+    longs       fields that the task casts to a long: anything else and it fails at its start
+    """
+
+    name: str
+    position: str | None = None
+    not_with: str | None = None
+    least: int | None = None
+    fields: tuple[str, ...] = ()
+    order: Callable[[Fields], OrderKey | None] | None = None
+    time: Callable[[Fields], float | None] | None = None
+    longs: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> str:
+        """The field that says all of where the connector is; empty if it takes more, or none."""
+        return self.position if self.position is not None and len(self.fields) == 1 else ""
+
+
+MIRROR_SOURCE = Dialect(
+    "mirror_source",
+    position="offset",
+    least=0,
+    fields=("offset",),
+    order=orders.mirror_source,
+    longs=("offset",),
+)
+# Their offset is the constant 0, and no task ever reads it again.
+MIRROR_CHECKPOINT = Dialect("mirror_checkpoint")
+MIRROR_HEARTBEAT = Dialect("mirror_heartbeat")
+FILE_STREAM = Dialect(
+    "file_stream",
+    position="position",
+    fields=("position",),
+    order=orders.file_stream,
+    longs=("position",),
+)
+JDBC = Dialect(
+    "jdbc",
+    position="incrementing",
+    not_with="timestamp",
+    fields=("timestamp", "timestamp_nanos", "incrementing"),
+    order=orders.jdbc,
+    time=orders.jdbc_time,
+    longs=("timestamp", "timestamp_nanos", "incrementing"),
+)
+# Debezium's relational connectors share `{"server":…}`, and some `{"server":…,"database":…}`.
+DEBEZIUM = Dialect("debezium", time=orders.debezium_time)
+DEBEZIUM_MYSQL = Dialect(
+    "debezium_mysql",
+    fields=("file", "pos", "event", "row", "gtids"),
+    order=orders.mysql,
+    time=orders.debezium_time,
+)
+DEBEZIUM_POSTGRES = Dialect(
+    "debezium_postgres",
+    fields=("lsn", "lsn_proc", "lsn_commit"),
+    order=orders.postgres,
+    time=orders.debezium_time,
+)
+DEBEZIUM_SQLSERVER = Dialect(
+    "debezium_sqlserver",
+    fields=("commit_lsn", "change_lsn", "event_serial_no"),
+    order=orders.sql_server,
+    time=orders.debezium_time,
+)
+DEBEZIUM_ORACLE = Dialect(
+    "debezium_oracle",
+    fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
+    order=orders.oracle,
+    time=orders.debezium_time,
+)
+DEBEZIUM_MONGODB = Dialect(
+    "debezium_mongodb",
+    fields=("sec", "ord", "resume_token"),
+    order=orders.mongodb,
+    time=orders.mongodb_time,
+)
+GENERIC = Dialect("generic")
+# The class is not known, and so is the meaning of its offsets.
+UNKNOWN = Dialect("unknown")
+
+DIALECTS = {
+    dialect.name: dialect
+    for dialect in (
+        MIRROR_SOURCE,
+        MIRROR_CHECKPOINT,
+        MIRROR_HEARTBEAT,
+        FILE_STREAM,
+        JDBC,
+        DEBEZIUM,
+        DEBEZIUM_MYSQL,
+        DEBEZIUM_POSTGRES,
+        DEBEZIUM_SQLSERVER,
+        DEBEZIUM_ORACLE,
+        DEBEZIUM_MONGODB,
+        GENERIC,
+        UNKNOWN,
+    )
+}
+
+_AHEAD, _BEHIND = Order.AHEAD, Order.BEHIND  # to look a member up takes as long as to compare
+
+_ALONE = {name: dialect.alone for name, dialect in DIALECTS.items()}
+
+# Source partitions that are told by their names alone, if every field is text.
+_BY_NAMES = {
+    frozenset({"sourceClusterAlias", "targetClusterAlias"}): MIRROR_HEARTBEAT,
+    frozenset({"filename"}): FILE_STREAM,
+    frozenset({"table"}): JDBC,
+    frozenset({"server"}): DEBEZIUM,
+    frozenset({"server", "database"}): DEBEZIUM,
+    frozenset({"server_id"}): DEBEZIUM_MONGODB,
+    frozenset({"server_id", "rs"}): DEBEZIUM_MONGODB,
+}
+_JDBC_PROTOCOL = "1"
+
+# Whose dialect it is, by `connector.class`. Connect takes simple names as well, with and without
+# their last word (`_aliases`). Every other class has offsets of its own meaning.
+CLASSES = {
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": MIRROR_SOURCE,
+    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": MIRROR_CHECKPOINT,
+    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": MIRROR_HEARTBEAT,
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": FILE_STREAM,
+    "io.confluent.connect.jdbc.JdbcSourceConnector": JDBC,
+    "io.aiven.connect.jdbc.JdbcSourceConnector": JDBC,
+    "io.debezium.connector.mysql.MySqlConnector": DEBEZIUM_MYSQL,
+    "io.debezium.connector.mariadb.MariaDbConnector": DEBEZIUM_MYSQL,
+    "io.debezium.connector.postgresql.PostgresConnector": DEBEZIUM_POSTGRES,
+    "io.debezium.connector.sqlserver.SqlServerConnector": DEBEZIUM_SQLSERVER,
+    "io.debezium.connector.oracle.OracleConnector": DEBEZIUM_ORACLE,
+    "io.debezium.connector.mongodb.MongoDbConnector": DEBEZIUM_MONGODB,
+}
+
+
+def _aliases(class_name: str) -> tuple[str, str, str]:
+    simple = class_name.rpartition(".")[2]
+    return class_name, simple, simple.removesuffix("Connector")
+
+
+_BY_CLASS = {alias: dialect for name, dialect in CLASSES.items() for alias in _aliases(name)}
+_MIRROR = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
+
+
+@lru_cache(maxsize=1000)
+def dialect_in(shape: str, class_name: str) -> str:
+    """Return the name of the dialect that holds for partitions of this shape in a connector of this
+    class: the class's own if it has that shape, else generic. "" is a class that is not known:
+    unknown is then what its offsets mean.
+
+    MirrorMaker's shapes, three fields of fixed names and types, are nobody else's; but classes
+    derived from its own have them too.
+    """
+    class_name = class_name.strip()
+    own = _BY_CLASS.get(class_name)
+    if own is None:
+        if shape in _MIRROR:
+            return shape
+        return GENERIC.name if class_name else UNKNOWN.name
+    flavoured = shape == DEBEZIUM.name and own.name.startswith(f"{DEBEZIUM.name}_")
+    return own.name if own.name == shape or flavoured else GENERIC.name
+
+
+def dialect_for(partition: Fields | None, class_name: str) -> str:
+    """Return the name of the dialect of a source partition of a connector of this class."""
+    return dialect_in(dialect_of(partition).name, class_name)
+
+
+def is_vouched(dialect: str, class_name: str) -> bool:
+    """Return whether the class is known to be the one whose dialect this is."""
+    own = _BY_CLASS.get(class_name.strip())
+    return own is not None and own.name == dialect
+
+
+def is_foreign(dialect: str, class_name: str) -> bool:
+    """Return whether the class is known, and never looks up a partition of this dialect."""
+    own = _BY_CLASS.get(class_name.strip())
+    return own is not None and own.name != dialect
+
+
+def dialect_of(partition: Fields | None) -> Dialect:
+    """Return the dialect whose source partitions look like this: their shape, which is not yet what
+    their offsets mean (`dialect_in`). None is a connector without any.
+    """
+    if partition is None:
+        return GENERIC
+    if mirror_partition(partition) is not None:
+        return MIRROR_SOURCE
+    if _is_checkpoint(partition):
+        return MIRROR_CHECKPOINT
+    if partition.keys() == {"protocol", "table"}:
+        known = partition["protocol"] == _JDBC_PROTOCOL and isinstance(partition["table"], str)
+        return JDBC if known else GENERIC
+    if partition == {"query": "query"}:
+        return JDBC
+    if not all(isinstance(value, str) for value in partition.values()):
+        return GENERIC
+    return _BY_NAMES.get(frozenset(partition), GENERIC)
+
+
+def dialect_of_offset(dialect: str, offset: SourceOffset | None) -> Dialect:
+    """The dialect of a partition, made exact by an offset where the partition leaves it open."""
+    found = DIALECTS[dialect]
+    if found is not DEBEZIUM or offset is None or offset.is_null:
+        return found
+    fields = offset_fields(offset)
+    if isinstance(fields.get("file"), str) and orders.integer(fields, "pos") is not None:
+        return DEBEZIUM_MYSQL
+    if orders.integer(fields, "lsn") is not None:
+        return DEBEZIUM_POSTGRES
+    if orders.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
+        return DEBEZIUM_SQLSERVER
+    if orders.system_change_number(fields.get("scn")) is not None:
+        return DEBEZIUM_ORACLE
+    return found
+
+
+def mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
+    """The upstream topic-partition of a MirrorSourceConnector key, or None for any other shape.
+
+    `0.0` and `"0"` are other partitions to Connect and are never read by MM2, so only a real
+    integer counts (and a bool is no integer here, whatever Python says).
+    """
+    if len(partition) != 3:
+        return None
+    cluster, topic = partition.get("cluster"), partition.get("topic")
+    number = _partition_number(partition)
+    if not isinstance(cluster, str) or not isinstance(topic, str) or number is None:
+        return None
+    return MirrorPartition(cluster=cluster, topic=topic, partition=number)
+
+
+def _is_checkpoint(partition: Mapping[str, Scalar]) -> bool:
+    return (
+        partition.keys() == {"group", "topic", "partition"}
+        and isinstance(partition["group"], str)
+        and isinstance(partition["topic"], str)
+        and _partition_number(partition) is not None
+    )
+
+
+def _partition_number(partition: Mapping[str, Scalar]) -> int | None:
+    number = partition.get("partition")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
+        return None
+    return number
+
+
+def offset_fields(offset: SourceOffset) -> Fields:
+    """Every field with its value and type; none if the offset is null."""
+    return {} if offset.is_null else _fields_of(offset.text)
+
+
+def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
+    """What says where this offset stands. Where that is one number, the offset holds it already and
+    no JSON is read.
+    """
+    if dialect.alone:
+        return dict(offset.numbers)
+    return offset_fields(offset)
+
+
+def _long(field: str, offset: SourceOffset) -> int | None:
+    """A field that Connect reads as a long, or None."""
+    return orders.long(offset.number(field))
+
+
+def position(dialect: str, offset: SourceOffset | None) -> int | None:
+    """The one integer that orders these offsets, or None where there is none: no offset, no such
+    dialect, not an integer, one that Connect wraps, or one that the task does not go on from.
+    """
+    known = DIALECTS[dialect]
+    if known.position is None or offset is None:
+        return None
+    return position_of(known, _fields_read(known, offset))
+
+
+def position_of(dialect: Dialect, fields: Fields) -> int | None:
+    """`position`, for who has the offset's fields at hand."""
+    if dialect.position is None or dialect.not_with in fields:
+        return None
+    found = orders.integer(fields, dialect.position)
+    return None if found is None or (dialect.least is not None and found < dialect.least) else found
+
+
+def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:
+    """Return whether a MirrorSourceTask that loads this offset begins where one without an offset
+    does: it holds none, or one below zero (MirrorUtils.unwrapOffset, MirrorSourceTask).
+    """
+    if dialect != MIRROR_SOURCE.name or offset is None:
+        return False
+    number = offset.number("offset")
+    if number is None:
+        return offset_fields(offset).get("offset") is None
+    return orders.long(number) is not None and position(dialect, offset) is None
+
+
+def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
+    """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
+    if offset is None:
+        return None
+    known = dialect_of_offset(dialect, offset)
+    if known.order is None:
+        return None
+    return known.order(_fields_read(known, offset))
+
+
+def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
+    """One source partition's later offset against an earlier one.
+
+    `same` means that nothing changed at all. Two places that are equal under different offsets are
+    `unordered`: something changed, and the connector does not say which way.
+    """
+    if before is None or after is None:
+        return Order.SAME if before is after else Order.UNORDERED
+    if before.text == after.text:
+        return Order.SAME
+    alone = _ALONE[dialect]
+    if alone:  # the way of nearly every commit that comes in
+        was_at, now_at = _long(alone, before), _long(alone, after)
+        if was_at is None or now_at is None or was_at == now_at:
+            return Order.UNORDERED
+        return _AHEAD if now_at > was_at else _BEHIND
+    if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
+        return Order.UNORDERED
+    was, now = order_key(dialect, before), order_key(dialect, after)
+    return Order.UNORDERED if was is None or now is None else orders.order_of(was, now)
+
+
+def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
+    """Return whether the connector's map may have its fields in another order than a HashMap. A
+    single field has one order; MirrorMaker's maps, and those of every class that is known here, are
+    HashMaps.
+    """
+    return (
+        partition is not None
+        and len(partition) > 1
+        and not has_hash_maps(dialect_for(partition, class_name))
+    )
+
+
+def has_hash_maps(dialect: str) -> bool:
+    """Return whether connectors of this dialect are known to write HashMaps as their keys."""
+    return dialect not in {GENERIC.name, UNKNOWN.name}
+
+
+def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
+    """Return whether `goes_on` can ever tell that this offset was reached."""
+    if offset is None:
+        return False
+    return order_key(dialect, offset) is not None or len(offset.numbers) == 1
+
+
+def goes_on(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> bool:
+    """Return whether an offset is as far as another. Where the dialect knows no order, the only
+    number of an offset stands for it.
+    """
+    order = compare(dialect, before, after)
+    if order is not Order.UNORDERED or before is None or after is None:
+        return order is Order.SAME or order is _AHEAD
+    numbers = before.numbers
+    reached = after.number(numbers[0][0]) if len(numbers) == 1 else None
+    return reached is not None and reached >= numbers[0][1]
+
+
+def event_time(dialect: str, offset: SourceOffset | None) -> float | None:
+    """When the source made the last change this offset covers, in Unix seconds; None if the offset
+    does not say, or says what cannot be true.
+    """
+    known = DIALECTS[dialect]
+    if known.time is None or offset is None:
+        return None
+    return event_time_of(known, offset_fields(offset))
+
+
+def event_time_of(dialect: Dialect, fields: Fields) -> float | None:
+    """`event_time`, for who has the offset's fields at hand.
+
+    Which of Debezium's connectors it is need not be known: those that share a shape of source
+    partition tell the time alike.
+    """
+    return None if dialect.time is None else dialect.time(fields)
+
+
+def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
+    """Would a task that loads this offset fail at its start?
+
+    True only where we know the task's cast: a number with a fraction or text where MM2, FileStream
+    or JDBC expect a long. False promises nothing.
+    """
+    longs = DIALECTS[dialect].longs
+    if offset is None or not longs:
+        return False
+    if all(isinstance(offset.number(name), int) for name in longs):
+        return False
+    fields = offset_fields(offset)
+    return any(not _is_long(fields.get(name)) for name in longs)
+
+
+def shown(
+    shape: str, offset: SourceOffset | None, class_name: str = ""
+) -> tuple[str, float | None, bool]:
+    """What a picture of an offset shows beside it: the name of its `dialect_of_offset`, its
+    `event_time`, and whether it is `poisoned`, which is said only of the class whose dialect it is.
+    """
+    dialect = dialect_in(shape, class_name)
+    alone = _ALONE[dialect]
+    # The way of nearly every one: a single number has no time, and a long breaks no task.
+    if alone and offset is not None and _long(alone, offset) is not None:
+        return dialect, None, False
+    return (
+        dialect_of_offset(dialect, offset).name,
+        event_time(dialect, offset),
+        is_vouched(dialect, class_name) and poisoned(dialect, offset),
+    )
+
+
+def _is_long(value: Scalar) -> bool:
+    """A field that is missing or null means "not yet" to all of them."""
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))

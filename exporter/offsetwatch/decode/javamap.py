@@ -1,0 +1,169 @@
+"""How Connect itself would write a map: java.util.HashMap order and Jackson's JSON text.
+
+Needed because Connect finds a stored offset by the BYTES of its key: it serialises the wanted
+source partition again and looks those bytes up (OffsetStorageReaderImpl). What passes through REST
+is a HashMap; a task's own map may have any order (state/spellings.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from offsetwatch.model.offsets import Scalar
+
+_MASK = 0xFFFFFFFF
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")  # printable ASCII without quote and backslash
+_SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+
+def string_hash(text: str) -> int:
+    """Java's String.hashCode as an unsigned 32-bit number (over UTF-16 code units)."""
+    result = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        result = (31 * result + (high << 8) + low) & _MASK
+    return result
+
+
+@lru_cache(maxsize=1024)  # a connector class has one set of names, and each key asks again
+def hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The iteration order of a HashMap filled in the given order (capacity 16, load factor
+    0.75).
+    """
+    capacity = 16
+    while len(names) > capacity * 3 // 4:
+        capacity *= 2
+
+    def bucket(name: str) -> int:
+        spread = string_hash(name)
+        return (spread ^ (spread >> 16)) & (capacity - 1)
+
+    return tuple(sorted(names, key=bucket))  # a stable sort keeps insertion order inside a bucket
+
+
+def json_string(text: str) -> str:
+    r"""A JSON string as Jackson writes it: BMP characters raw, others as \uXXXX in upper case."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    out = ['"']
+    for char in text:
+        code = ord(char)
+        if char in _SHORT_ESCAPES:
+            out.append(_SHORT_ESCAPES[char])
+        elif code < 0x20:
+            out.append(f"\\u{code:04X}")
+        elif code > 0xFFFF:
+            pair = char.encode("utf-16-be").hex().upper()
+            out.append(f"\\u{pair[:4]}\\u{pair[4:]}")
+        else:
+            out.append(char)
+    out.append('"')
+    return "".join(out)
+
+
+# Field names and connector names come again with every key; values do not.
+_name = lru_cache(maxsize=1024)(json_string)
+
+
+def json_scalar(value: Scalar) -> str | None:
+    """One primitive as Jackson writes it.
+
+    None for an integer of more than 64 bits, which Connect wraps as it reads it, and for a float
+    whose Java text we do not vouch for: Double.toString changed with Java 19 (JDK-4511638). Whole
+    numbers below ten million read `7.0` before and after.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value) if -(2**63) <= value < 2**63 else None
+        case str():
+            return json_string(value)
+        case float():
+            whole = value.is_integer() and abs(value) < 10_000_000
+            return f"{int(value)}.0" if whole and str(value) != "-0.0" else None
+
+
+def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
+    """The key bytes under which Connect looks this source partition up over REST, and a task whose
+    map is a HashMap; a connector without partitions has the partition None.
+
+    None where that cannot be told: some floats, an integer of more than 64 bits, or text that UTF-8
+    cannot carry.
+    """
+    if partition is not None:
+        return ordered_key(connector, partition, hash_map_order(tuple(partition)))
+    try:
+        return f"[{_name(connector)},null]".encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def connect_key_of(connector: str, identity: str) -> bytes | None:
+    """Return `connect_key` of a source partition that is given as JSON (SourceKey.identity)."""
+    return connect_key(connector, msgspec.json.decode(identity))
+
+
+def ordered_key(
+    connector: str, partition: Mapping[str, Scalar], order: tuple[str, ...]
+) -> bytes | None:
+    """The key bytes of a task whose map has its fields in this order; None as of connect_key."""
+    text = _json_map(partition, order)
+    try:
+        return None if text is None else f"[{_name(connector)},{text}]".encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def _json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> str | None:
+    written: list[str] = []
+    for name in order:
+        text = json_scalar(fields[name])
+        if text is None:
+            return None
+        written.append(f"{_name(name)}:{text}")
+    return f"{{{','.join(written)}}}"
+
+
+class _JavaFloat(str):
+    """The text of a float as it stands in a key: Java's own is not known for sure."""
+
+    __slots__ = ()
+
+
+def is_canonical(raw: bytes, connector: str) -> bool:
+    """Return whether a worker may have written this key of a flat map, whatever order its fields
+    have.
+    """
+    try:
+        parsed = json.loads(raw, parse_float=_JavaFloat)
+    except (ValueError, RecursionError):
+        return False
+    fields = parsed[1] if isinstance(parsed, list) and len(parsed) == 2 else None
+    if not isinstance(fields, dict):
+        return False
+    written = []
+    for name, value in fields.items():
+        text = str(value) if isinstance(value, _JavaFloat) else json_scalar(value)
+        if text is None:
+            return False
+        written.append(f"{json_string(name)}:{text}")
+    try:
+        return f"[{json_string(connector)},{{{','.join(written)}}}]".encode() == raw
+    except UnicodeEncodeError:
+        return False

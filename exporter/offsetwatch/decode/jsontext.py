@@ -1,0 +1,99 @@
+"""JSON text as Connect's internal converter reads it (JsonDeserializer), which is more than JSON.
+
+Connect reads the first value and ignores whatever follows it, takes leading zeros (`007` is 7), and
+of a field given twice the last. Strict JSON is decoded at once; only where that fails is the text
+looked at again. Not imitated, and undecodable: a byte order mark, UTF-16, and whatever follows a
+value that is neither a list nor a map.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from offsetwatch.model.offsets import Scalar, Undecodable
+
+DEPTH_MAX: Final = 512  # msgspec itself ends at the interpreter's limit of 1000
+# What is no strict JSON is looked at token by token, with the interpreter's lock held: a hundred
+# thousand take 0.1 s. An offset has a few.
+TOKENS_MAX: Final = 100_000
+# Of a record; Kafka's own default ends at one.
+BYTES_MAX: Final = 8 * 1024 * 1024
+
+_decode = msgspec.json.Decoder().decode
+_decode_flat_map = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+# A string, a bracket, or the needless zeros before a number. An unfinished string is taken to the
+# end of the text: tried again from each of its quotes, hostile text would cost its square.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=[0-9])', re.DOTALL)
+
+
+def parse(raw: bytes) -> Any:
+    """The first value, or Undecodable with the reason `not_json`, `nested_too_deep` or
+    `too_large`.
+    """
+    if _is_too_large(raw):
+        return Undecodable("too_large")
+    parsed = _strict(raw)
+    if parsed != Undecodable("not_json"):
+        return parsed
+    first = _first_value(raw)
+    return parsed if first is None else _strict(first)
+
+
+def _is_too_large(raw: bytes) -> bool:
+    """Return True for what would take long to decode: a million empty lists take a second."""
+    if len(raw) <= TOKENS_MAX:
+        return False
+    return len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
+
+
+def _strict(raw: bytes) -> Any:
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Undecodable("not_json")
+    except RecursionError:  # deeply nested input: hostile, and never an offset
+        return Undecodable("nested_too_deep")
+
+
+def _first_value(raw: bytes) -> bytes | None:
+    """The list or map that the text begins with, without needless zeros; None if it never ends, or
+    not within TOKENS_MAX and DEPTH_MAX.
+    """
+    if raw.lstrip(b" \t\r\n")[:1] not in {b"[", b"{"}:
+        return None
+    kept: list[bytes] = []
+    depth = at = 0
+    for token in islice(_TOKEN.finditer(raw), TOKENS_MAX):
+        text = token[0]
+        kept.append(raw[at : token.start()])
+        at = token.end()
+        if text[:1] == b"0":
+            continue
+        kept.append(text)
+        depth += (text in {b"[", b"{"}) - (text in {b"]", b"}"})
+        if depth > DEPTH_MAX:
+            return None
+        if depth == 0:  # the first token of all opened it
+            return b"".join(kept)
+    return None
+
+
+def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:
+    """What `parse` says of a strict JSON map of primitives, sooner; None for any other text."""
+    try:
+        return _decode_flat_map(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def is_flat_map(value: object) -> bool:
+    """Connect accepts maps of primitives only (OffsetUtils.validateFormat)."""
+    return isinstance(value, dict) and not any(
+        isinstance(item, dict | list) for item in value.values()
+    )

@@ -1,0 +1,187 @@
+"""Records of MirrorMaker 2's own topics: offset-syncs, checkpoints, heartbeats.
+
+STRING is an int16 length and UTF-8; integers are big-endian (OffsetSync.java, Checkpoint.java,
+Heartbeat.java, unchanged from 2.4 to 4.3).
+
+    topic                           key                                  value
+    mm2-offset-syncs.<A>.internal   STRING topic, INT32 partition        INT64 upstream, INT64
+                                                                         downstream offset
+    <A>.checkpoints.internal        STRING group, topic, INT32           INT16 version, INT64
+                                    partition                            upstream, downstream
+                                                                         offset, STRING metadata
+    heartbeats                      STRING source, target alias          INT16 version, INT64 ms
+
+A sync has NO version header, so nothing but the exact length tells it from anything else. Syncs are
+written by a plain producer. Checkpoints and heartbeats pass through the worker's converters: unless
+those are ByteArrayConverter, JSON stands around the bytes (see _bare).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+
+from offsetwatch.decode.jsontext import parse
+from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
+
+_VALUE = struct.Struct(">qq")
+_VERSION = struct.Struct(">h")
+_MILLIS = struct.Struct(">q")
+
+
+def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
+    """(upstream topic, partition)."""
+    if raw is None:
+        return Undecodable("key_null")
+    if len(raw) < 6:
+        return Undecodable("key_too_short")
+    length = int.from_bytes(raw[:2], "big", signed=True)
+    if len(raw) != 2 + length + 4:  # as no length below zero can be
+        return Undecodable("key_length")
+    try:
+        topic = raw[2 : 2 + length].decode()
+    except UnicodeDecodeError:
+        return Undecodable("key_not_utf8")
+    partition = int.from_bytes(raw[2 + length :], "big", signed=True)
+    if partition < 0:
+        return Undecodable("key_partition_negative")
+    return topic, partition
+
+
+def decode_sync_value(raw: bytes | None) -> tuple[int, int] | Undecodable:
+    """(upstream offset, downstream offset). MM2 never writes tombstones here, so None is
+    undecodable.
+    """
+    if raw is None:
+        return Undecodable("value_null")
+    if len(raw) != _VALUE.size:
+        return Undecodable("value_length")
+    upstream, downstream = _VALUE.unpack(raw)
+    if upstream < 0 or downstream < 0:
+        return Undecodable("value_negative")
+    return upstream, downstream
+
+
+def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecodable:
+    """Decode one whole record."""
+    where = decode_sync_key(key)
+    if isinstance(where, Undecodable):
+        return where
+    what = decode_sync_value(value)
+    if isinstance(what, Undecodable):
+        return what
+    return OffsetSync(
+        topic=where[0], partition=where[1], upstream_offset=what[0], downstream_offset=what[1]
+    )
+
+
+def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Undecodable:
+    """One whole record of a checkpoints topic."""
+    where = _checkpoint_key(key)
+    if isinstance(where, Undecodable):
+        return where
+    body = _version_0(value)
+    if isinstance(body, Undecodable):
+        return body
+    if len(body) < _VALUE.size:
+        return Undecodable("value_length")
+    metadata = _strings(body[_VALUE.size :], 1)
+    if isinstance(metadata, Undecodable):
+        return Undecodable(f"value_{metadata.reason}")
+    upstream, downstream = _VALUE.unpack_from(body)
+    if upstream < 0 or downstream < 0:
+        return Undecodable("value_negative")
+    return Checkpoint(
+        group=where[0],
+        topic=where[1],
+        partition=where[2],
+        upstream_offset=upstream,
+        downstream_offset=downstream,
+        metadata=metadata[0],
+    )
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
+    """One whole record of a heartbeats topic, here or replicated from elsewhere."""
+    bare = _bare(key)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"key_{bare.reason}")
+    aliases = _strings(bare, 2)
+    if isinstance(aliases, Undecodable):
+        return Undecodable(f"key_{aliases.reason}")
+    body = _version_0(value)
+    if isinstance(body, Undecodable):
+        return body
+    if len(body) != _MILLIS.size:
+        return Undecodable("value_length")
+    (millis,) = _MILLIS.unpack(body)
+    if millis < 0:
+        return Undecodable("value_negative")
+    return Heartbeat(source=aliases[0], target=aliases[1], at=millis / 1000)
+
+
+def _checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
+    """(group, topic on the target, partition)."""
+    bare = _bare(raw)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"key_{bare.reason}")
+    names = _strings(bare[:-4], 2)
+    if isinstance(names, Undecodable):
+        return Undecodable(f"key_{names.reason}")
+    partition = int.from_bytes(bare[-4:], "big", signed=True)
+    if partition < 0:
+        return Undecodable("key_partition_negative")
+    return names[0], names[1], partition
+
+
+def _version_0(raw: bytes | None) -> bytes | Undecodable:
+    """What follows the version; of any other version we know nothing, however alike it looks."""
+    bare = _bare(raw)
+    if isinstance(bare, Undecodable):
+        return Undecodable(f"value_{bare.reason}")
+    if len(bare) < _VERSION.size:
+        return Undecodable("value_length")
+    if _VERSION.unpack_from(bare) != (0,):
+        return Undecodable("value_version")
+    return bare[_VERSION.size :]
+
+
+def _bare(raw: bytes | None) -> bytes | Undecodable:
+    """The bytes that MM2 handed to the converter: `"<base64>"` is what JsonConverter makes of them,
+    and with schemas `{"schema":…,"payload":"<base64>"}`.
+
+    No binary record is taken for one of these. A value begins with its version, 0x0000. A key would
+    begin with a name of 0x22xx or 0x7bxx bytes, 8,704 at least, and still hold no byte but those of
+    JSON and base64: but the name after it is a topic or an alias, of which topics are named, so at
+    most 249 bytes long, and the first byte of its length is 0x00. What begins like JSON and is none
+    is therefore nothing, and not tried as binary.
+    """
+    if raw is None:
+        return Undecodable("null")
+    if raw[:1] not in {b'"', b"{"}:
+        return raw
+    text = parse(raw)
+    if isinstance(text, dict) and text.keys() == {"schema", "payload"}:
+        text = text["payload"]
+    if not isinstance(text, str):
+        return Undecodable("not_base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # ValueError: characters beyond ASCII
+        return Undecodable("not_base64")
+
+
+def _strings(raw: bytes, count: int) -> list[str] | Undecodable:
+    """Exactly so many STRINGs and nothing else."""
+    found = []
+    for _ in range(count):
+        length = int.from_bytes(raw[:2], "big", signed=True)
+        if not 0 <= length <= len(raw) - 2:  # nor where the length itself is cut
+            return Undecodable("length")
+        try:
+            found.append(raw[2 : 2 + length].decode())
+        except UnicodeDecodeError:
+            return Undecodable("not_utf8")
+        raw = raw[2 + length :]
+    return Undecodable("length") if raw else found

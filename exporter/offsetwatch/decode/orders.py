@@ -1,0 +1,267 @@
+"""What the fields of an offset mean to the connectors we know: where in which order, and when.
+
+Each rule takes the fields of one offset and answers None rather than guess. An order is vouched for
+only where the connector itself relies on it; a rule that is wrong would report a rewind that never
+was. Called by dialects.py only, which says what each rule belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Order, Scalar
+
+Fields = Mapping[str, Scalar]
+
+# Event times outside 1980 to 2100 are a wrong unit, a start value or a broken clock: a factor of a
+# thousand either way leads out of it.
+_EARLIEST_S, _LATEST_S = 315_532_800.0, 4_102_444_800.0
+
+_BINLOG = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]{1,18})", re.ASCII | re.DOTALL)
+_MYSQL_GTIDS = re.compile(
+    r"(?P<source>[0-9a-f-]{36})(?P<runs>(:[0-9]{1,18}(-[0-9]{1,18})?)+)", re.ASCII | re.IGNORECASE
+)
+_MARIADB_GTID = re.compile(r"(?P<domain>[0-9]{1,10})-[0-9]{1,10}-(?P<number>[0-9]{1,19})", re.ASCII)
+_GTIDS_CHARS_MAX = 4_000
+_SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
+_NANOS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Transactions that were read, by the source that numbers them: sets, ordered by inclusion.
+
+    runs    first and last number of each unbroken run, ascending
+    """
+
+    runs: Mapping[str, tuple[tuple[int, int], ...]]
+
+    def includes(self, other: Transactions) -> bool:
+        """Return whether every transaction of the other is in it."""
+        return all(
+            any(first <= start and end <= last for first, last in self.runs.get(source, ()))
+            for source, runs in other.runs.items()
+            for start, end in runs
+        )
+
+
+class OrderKey(NamedTuple):
+    """Where an offset stands, comparable only where the scopes are equal: see `order_of`."""
+
+    scope: tuple[Scalar, ...]
+    place: tuple[int, ...] | Transactions
+
+
+def order_of(was: OrderKey, now: OrderKey) -> Order:
+    """Return the order of two places; `unordered` for equal ones, and for sets of transactions of
+    which neither includes the other. A set from which a source is missing altogether is not behind:
+    a filter of sources may have been set.
+    """
+    before, after = was.place, now.place
+    if was.scope != now.scope or before == after:
+        return Order.UNORDERED
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return Order.AHEAD if after > before else Order.BEHIND
+    if not isinstance(before, Transactions) or not isinstance(after, Transactions):
+        return Order.UNORDERED
+    if after.includes(before):
+        return Order.AHEAD
+    back = before.includes(after) and before.runs.keys() == after.runs.keys()
+    return Order.BEHIND if back else Order.UNORDERED
+
+
+def integer(fields: Fields, name: str) -> int | None:
+    """A field that Connect reads as a long, or None."""
+    return long(fields.get(name))
+
+
+def long(value: Scalar) -> int | None:
+    """A value that Connect reads as a long, or None."""
+    # The type itself, because to isinstance a bool is an int; and of every record this is asked.
+    return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
+
+
+def mirror_source(fields: Fields) -> OrderKey | None:
+    """MirrorSourceTask: `offset` is that of the last replicated record."""
+    return _single(integer(fields, "offset"))
+
+
+def file_stream(fields: Fields) -> OrderKey | None:
+    """FileStreamSourceTask: `position` counts what was read of the file."""
+    return _single(integer(fields, "position"))
+
+
+def jdbc(fields: Fields) -> OrderKey | None:
+    """Confluent JDBC (TimestampIncrementingOffset): the query sorts by timestamp, then by id.
+
+    Under a timestamp the id alone has no order, because a row that is updated comes again. Which of
+    the fields are there depends on the mode and the version, so only like is held against like.
+    """
+    names = ("timestamp", "timestamp_nanos", "incrementing")
+    if not fields.keys() <= set(names):
+        return None
+    scope = tuple(name for name in names if fields.get(name) is not None)
+    place = tuple(integer(fields, name) for name in scope)
+    whole = tuple(number for number in place if number is not None)
+    return OrderKey(scope, whole) if whole and len(whole) == len(place) else None
+
+
+def mysql(fields: Fields) -> OrderKey | None:
+    """Debezium MySQL and MariaDB: binlog file, position of the transaction, events and rows of it.
+
+    The order of Debezium's own HistoryRecordComparator. Files of another base name or events that
+    another server wrote lie in another binlog. With GTIDs the connector may go on reading from
+    another server under coordinates of its own, so they say nothing there; GTID sets are ordered by
+    inclusion, MariaDB's within each domain.
+    """
+    if fields.get("gtids") is not None:
+        return _gtids(fields)
+    file, pos = fields.get("file"), integer(fields, "pos")
+    name = _BINLOG.fullmatch(file) if isinstance(file, str) else None
+    skipped = [_count(fields, field) for field in ("event", "row")]
+    if name is None or pos is None or None in skipped:
+        return None
+    scope = (name["base"], fields.get("server_id"), *_snapshot(fields))
+    rest = (number for number in skipped if number is not None)
+    return OrderKey(scope, (int(name["number"]), pos, *rest))
+
+
+def postgres(fields: Fields) -> OrderKey | None:
+    """Debezium PostgreSQL: `lsn_commit`, the end of the last transaction that was read whole.
+
+    Transactions come in the order of their commits, but the `lsn` of a change lies where it was
+    written: reading one transaction after another, it goes back and forth.
+    """
+    committed = integer(fields, "lsn_commit")
+    return None if committed is None else OrderKey(_snapshot(fields), (committed,))
+
+
+def sql_server(fields: Fields) -> OrderKey | None:
+    """Debezium SQL Server: `commit_lsn`, and inside one transaction `change_lsn` (TxLogPosition).
+
+    Right after a snapshot there is no change yet ("NULL"): such a position is one by the commit
+    alone.
+    """
+    commit, change = fields.get("commit_lsn"), fields.get("change_lsn")
+    if not is_sql_server_lsn(commit):
+        return None
+    if change is None or change == "NULL":
+        return OrderKey(("commit", *_snapshot(fields)), _lsn(commit))
+    if not is_sql_server_lsn(change):
+        return None
+    return OrderKey(("change", *_snapshot(fields)), (*_lsn(commit), *_lsn(change)))
+
+
+def is_sql_server_lsn(value: Scalar) -> bool:
+    """`hex:hex:hex` of fixed widths, as Lsn.toString writes it."""
+    return isinstance(value, str) and _SQL_SERVER_LSN.fullmatch(value) is not None
+
+
+def oracle(fields: Fields) -> OrderKey | None:
+    """Debezium Oracle: `scn`, from which mining resumes: it never passes a transaction in progress.
+
+    As streaming starts it is set back to `snapshot_scn`, on purpose and once, so offsets with and
+    without it are not compared. XStream keeps an LCR position instead, which is not ours to read.
+    """
+    scn = system_change_number(fields.get("scn"))
+    if scn is None or fields.get("lcr_position") is not None:
+        return None
+    return OrderKey((fields.get("snapshot_scn"), *_snapshot(fields)), (scn,))
+
+
+def system_change_number(value: Scalar) -> int | None:
+    """Decimal text, or an integer from the days before 1.5."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 38:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def mongodb(fields: Fields) -> OrderKey | None:
+    """Debezium MongoDB: the oplog's own timestamp, seconds and a counter inside the second."""
+    sec, order = integer(fields, "sec"), integer(fields, "ord")
+    if sec is None or order is None:
+        return None
+    return OrderKey((fields.get("initsync"),), (sec, order))
+
+
+def jdbc_time(fields: Fields) -> float | None:
+    """The timestamp column of the last row: milliseconds, and the nanoseconds of its second."""
+    millis, nanos = integer(fields, "timestamp"), integer(fields, "timestamp_nanos")
+    if millis is None:
+        return None
+    if nanos is not None and 0 <= nanos < _NANOS:
+        return _sane(millis // 1000 + nanos / _NANOS)
+    return _sane(millis / 1000)
+
+
+def debezium_time(fields: Fields) -> float | None:
+    """`ts_usec` (PostgreSQL), `ts_ms`, or `ts_sec` (MySQL): when the source made the change."""
+    for name, per_second in (("ts_usec", 1_000_000), ("ts_ms", 1000), ("ts_sec", 1)):
+        value = integer(fields, name)
+        if value is not None:
+            return _sane(value / per_second)
+    return None
+
+
+def mongodb_time(fields: Fields) -> float | None:
+    """The seconds of the oplog's timestamp."""
+    sec = integer(fields, "sec")
+    return None if sec is None else _sane(float(sec))
+
+
+def _gtids(fields: Fields) -> OrderKey | None:
+    """MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction
+    of each domain, which are numbered within their domain only.
+    """
+    gtids = fields["gtids"]
+    if not isinstance(gtids, str) or len(gtids) > _GTIDS_CHARS_MAX:
+        return None
+    members = [member.strip() for member in gtids.split(",")]
+    for flavour, read in (("mysql", _mysql_runs), ("mariadb", _mariadb_runs)):
+        found = [read(member) for member in members]
+        runs = dict(each for each in found if each is not None)
+        if len(runs) == len(members):  # each was read, and no source is there twice
+            return OrderKey((flavour, *_snapshot(fields)), Transactions(runs))
+    return None
+
+
+def _mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+    found = _MYSQL_GTIDS.fullmatch(member)
+    if found is None:
+        return None
+    runs = []
+    for run in found["runs"].removeprefix(":").split(":"):
+        first, _, last = run.partition("-")
+        runs.append((int(first), int(last or first)))
+    # Runs that touch are not joined: a server writes them joined.
+    return found["source"].lower(), tuple(sorted(runs))
+
+
+def _mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+    found = _MARIADB_GTID.fullmatch(member)
+    return None if found is None else (found["domain"], ((0, int(found["number"])),))
+
+
+def _single(value: int | None) -> OrderKey | None:
+    return None if value is None else OrderKey((), (value,))
+
+
+def _count(fields: Fields, name: str) -> int | None:
+    """A field that Debezium leaves out at zero."""
+    return 0 if fields.get(name) is None else integer(fields, name)
+
+
+def _snapshot(fields: Fields) -> tuple[Scalar, ...]:
+    """A snapshot stands still and may be taken again: it is compared with nothing but itself."""
+    return (fields.get("snapshot"), fields.get("snapshot_completed"))
+
+
+def _lsn(value: Scalar) -> tuple[int, ...]:
+    return tuple(int(part, 16) for part in str(value).split(":"))
+
+
+def _sane(seconds: float) -> float | None:
+    return seconds if _EARLIEST_S <= seconds < _LATEST_S else None

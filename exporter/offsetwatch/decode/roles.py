@@ -1,0 +1,131 @@
+"""How a record of a topic is decoded, by the topic's role, and one JSON rendering of each noun.
+
+What the daemon, the pipeline and `offsetwatch decode` say of a record is the same, because they all
+ask here. The rendering is a contract: fields are added, never renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.dialects import dialect_in, event_time, poisoned, position
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.decode.status import decode_status
+from offsetwatch.model.connectors import (
+    ConfigRecord,
+    ConnectorConfigured,
+    ConnectorStatus,
+    LoggerLevel,
+    RestartRequested,
+    SessionKey,
+    StatusRecord,
+    TargetState,
+    TaskConfigured,
+    TasksCommitted,
+    TasksFenced,
+    TaskStatus,
+    TopicUse,
+)
+from offsetwatch.model.offsets import (
+    Checkpoint,
+    Heartbeat,
+    LegacyOffset,
+    OffsetSync,
+    SourceEntry,
+    SourceOffset,
+    Undecodable,
+)
+from offsetwatch.model.roles import TopicRole
+
+Noun = SourceEntry | OffsetSync | Checkpoint | Heartbeat | StatusRecord | ConfigRecord
+
+_KINDS: Final[dict[type[object], str]] = {
+    SourceEntry: "source_offset",
+    OffsetSync: "offset_sync",
+    Checkpoint: "checkpoint",
+    Heartbeat: "heartbeat",
+    ConnectorStatus: "connector_status",
+    TaskStatus: "task_status",
+    TopicUse: "topic_use",
+    ConnectorConfigured: "connector_config",
+    TaskConfigured: "task_config",
+    TasksCommitted: "tasks_commit",
+    TargetState: "target_state",
+    TasksFenced: "tasks_fencing",
+    RestartRequested: "restart_request",
+    SessionKey: "session_key",
+    LoggerLevel: "logger_level",
+}
+
+
+def decode_record(role: TopicRole, key: bytes | None, value: bytes | None) -> Noun | Undecodable:
+    """One record of a topic of this role."""
+    return _BY_ROLE[role](key, value)
+
+
+def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry | Undecodable:
+    """One whole record of an offsets topic. A value with an envelope is told, not refused."""
+    whose = decode_key(key)
+    if isinstance(whose, Undecodable):
+        return whose
+    offset = decode_value(value)
+    if isinstance(offset, Undecodable) and not isinstance(offset, LegacyOffset):
+        return offset
+    return SourceEntry(key=whose, offset=offset)
+
+
+def observation(noun: Noun) -> str:
+    """The noun as a JSON map with sorted keys; `kind` says which it is, integers are exact."""
+    if isinstance(noun, SourceEntry):
+        fields = _source_entry(noun)
+    else:
+        fields = msgspec.to_builtins(noun, order="sorted")
+    return encode_sorted({"kind": _KINDS[type(noun)], **fields}).decode()
+
+
+def _source_entry(entry: SourceEntry) -> dict[str, Any]:
+    """`position`, `event_at` and the warnings are about what a task reads: no envelope."""
+    key, offset = entry.key, entry.offset
+    said = offset.offset if isinstance(offset, LegacyOffset) else offset
+    read = offset if isinstance(offset, SourceOffset) else None
+    dialect = dialect_in(key.dialect, "")  # no record tells the class
+    return {
+        "connector": key.connector,
+        "source_partition": msgspec.Raw(key.identity.encode()),
+        "key_form": key.form.value,
+        "dialect": dialect,
+        "value": _value_form(offset),
+        "source_offset": None if said is None else msgspec.Raw(said.text.encode()),
+        "position": position(dialect, read),
+        "event_at": event_time(dialect, read),
+        "beyond_64_bits": read is not None and read.beyond_64_bits,
+        # Another class may read offsets of this shape.
+        "poisoned": None if poisoned(key.dialect, read) else False,
+    }
+
+
+def _value_form(offset: SourceOffset | LegacyOffset | None) -> str:
+    """Four ways to say nothing, which Connect and the log treat differently, and two to say it."""
+    if offset is None:
+        return "tombstone"
+    if isinstance(offset, LegacyOffset):
+        return "legacy_envelope"
+    if offset.no_bytes:
+        return "no_bytes"
+    return "null" if offset.is_null else "map"
+
+
+_BY_ROLE: Final[dict[TopicRole, Callable[[bytes | None, bytes | None], Noun | Undecodable]]] = {
+    TopicRole.CONNECT_OFFSETS: decode_source_entry,
+    TopicRole.OFFSET_SYNCS: decode_sync,
+    TopicRole.CHECKPOINTS: decode_checkpoint,
+    TopicRole.HEARTBEATS: decode_heartbeat,
+    TopicRole.STATUS: decode_status,
+    TopicRole.CONFIGS: decode_config,
+}

@@ -1,0 +1,164 @@
+"""Records of an offsets topic: `connect-offsets`, a dedicated one, or
+`mm2-offsets.<alias>.internal`.
+
+Key: `["connector",{source partition}]`. Value: `{source offset}`, or no value: a tombstone. Both
+are schemaless JSON without white space since Kafka 3.0 (OffsetStorageWriter, KIP-738). Before that
+a worker could be made to wrap both as `{"schema":…,"payload":…}`: those are unwrapped and labelled,
+and never what a task of today would read. Other shapes are Undecodable, each with its own reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from offsetwatch.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
+from offsetwatch.decode.javamap import connect_key, is_canonical
+from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
+from offsetwatch.decode.orders import Fields
+from offsetwatch.model.offsets import (
+    KeyForm,
+    LegacyOffset,
+    MirrorPartition,
+    Scalar,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
+
+LABEL_BYTES_MAX = 120  # design/metrics.md: a label longer than this is cut and ends in its hash
+
+_NULL = SourceOffset(text="null", numbers=(), is_null=True)
+_NO_BYTES = SourceOffset(text="null", numbers=(), is_null=True, no_bytes=True)
+
+Partition = dict[str, Scalar]
+
+
+def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
+    """Decode a record key. Distinct keys are few: callers keep the results in a dict."""
+    if raw is None:
+        return Undecodable("key_null")
+    parsed = parse(raw)
+    if isinstance(parsed, Undecodable):
+        return Undecodable(f"key_{parsed.reason}")
+    enveloped = isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}
+    if enveloped:
+        parsed = parsed["payload"]
+    if not isinstance(parsed, list) or len(parsed) != 2 or not isinstance(parsed[0], str):
+        return Undecodable("key_shape")
+    connector, partition = parsed
+    if partition is not None and not is_flat_map(partition):
+        return Undecodable("key_partition_shape")
+    mirror = None if partition is None else mirror_partition(partition)
+    if enveloped:
+        form = KeyForm.LEGACY_ENVELOPE
+    elif raw == connect_key(connector, partition):
+        form = KeyForm.CANONICAL
+    else:
+        form = KeyForm.VARIANT
+    ordered = form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector)
+    return _source_key(connector, partition, mirror, form, ordered=ordered)
+
+
+def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
+    """Decode a record value; None is a tombstone.
+
+    No bytes and the text `null` are not tombstones: Connect goes on listing the partition, with
+    null.
+    """
+    if raw is None:
+        return None
+    if not raw:
+        return _NO_BYTES
+    fields = decode_fields(raw)
+    if fields is not None:
+        return _offset(fields)
+    parsed = parse(raw)
+    if isinstance(parsed, Undecodable):
+        return Undecodable(f"value_{parsed.reason}")
+    if _is_envelope(parsed):
+        inside = _source_offset(parsed["payload"])
+        if isinstance(inside, Undecodable):
+            return inside
+        return LegacyOffset(reason="value_legacy_envelope", offset=inside)
+    return _source_offset(parsed)
+
+
+def decode_fields(raw: bytes) -> Fields | None:
+    """The fields of a value as a worker writes it: `decode_value` makes an offset of exactly these.
+
+    None for any other value, of which only `decode_value` says what it is.
+    """
+    fields = parse_flat_map(raw)
+    if fields is None or (len(fields) == 2 and _is_envelope(fields)):
+        return None
+    return fields
+
+
+def _is_envelope(parsed: object) -> bool:
+    """`schema` and `payload` may also be the names of an offset's own fields; those hold scalars,
+    which no schema does.
+    """
+    if not isinstance(parsed, dict) or parsed.keys() != {"schema", "payload"}:
+        return False
+    return all(part is None or isinstance(part, dict) for part in parsed.values())
+
+
+def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
+    if parsed is None:
+        return _NULL
+    return _offset(parsed) if is_flat_map(parsed) else Undecodable("value_shape")
+
+
+def _offset(fields: Fields) -> SourceOffset:
+    numbers: tuple[tuple[str, Any], ...] = tuple(fields.items())
+    # Of most it is one integer, of which nothing is to be left out or sorted. The types themselves,
+    # because to isinstance a bool is an int.
+    if len(numbers) != 1 or type(numbers[0][1]) is not int:
+        numbers = tuple(
+            sorted(item for item in numbers if type(item[1]) is int or type(item[1]) is float)
+        )
+    return SourceOffset(text=encode_sorted(fields).decode(), numbers=numbers)
+
+
+def _source_key(
+    connector: str,
+    partition: Partition | None,
+    mirror: MirrorPartition | None,
+    form: KeyForm,
+    *,
+    ordered: bool,
+) -> SourceKey:
+    dialect = MIRROR_SOURCE if mirror is not None else dialect_of(partition)
+    return SourceKey(
+        connector=connector,
+        identity=encode_sorted(partition).decode(),
+        label="null" if partition is None else partition_label(partition),
+        form=form,
+        dialect=dialect.name,
+        mirror=mirror,
+        ordered=ordered,
+    )
+
+
+def partition_label(partition: Partition) -> str:
+    """`k=v` pairs sorted by key; over 120 bytes it is cut and ends in `~` and 8 hex digits."""
+    text = ",".join(f"{name}={_label_value(partition[name])}" for name in sorted(partition))
+    return text if len(text.encode()) <= LABEL_BYTES_MAX else _hashed(text, text)
+
+
+def namesake_label(label: str, identity: str) -> str:
+    """The label of a source partition where another one of its connector has the same `label`.
+
+    `k=v` pairs do not show types: {"partition":0} and {"partition":"0"} read alike.
+    """
+    return _hashed(label, identity)
+
+
+def _hashed(text: str, what: str) -> str:
+    digest = hashlib.sha256(what.encode()).hexdigest()[:8]
+    return text.encode()[: LABEL_BYTES_MAX - 9].decode(errors="ignore") + "~" + digest
+
+
+def _label_value(value: Scalar) -> str:
+    return value if isinstance(value, str) else encode_sorted(value).decode()

@@ -1,0 +1,148 @@
+"""The offsets file of a standalone worker (FileOffsetBackingStore): raw keys and values, as in an
+offsets topic.
+
+A Java serialization stream of one `HashMap<byte[],byte[]>`, whose layout has not changed since 0.9
+and stands below byte by byte; a stream of anything else is undecodable. Connect truncates the file
+and writes it anew at every flush, so a reader may find half of it: that is `truncated`, worth
+another try, and never "no offsets" (which is what Connect itself makes of it). No value is what a
+tombstone leaves. The file of a worker that runs is not ours to write.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from offsetwatch.model.offsets import Undecodable
+
+Entries = tuple[tuple[bytes | None, bytes | None], ...]
+
+_LOAD_FACTOR = struct.pack(">f", 0.75)
+_HEAD = b"".join(
+    (
+        b"\xac\xed\x00\x05",  # stream magic and version
+        b"sr\x00\x11java.util.HashMap",  # an object of a class, which takes handle 0x7e0000
+        bytes.fromhex("0507dac1c31660d1"),  # its serialVersionUID
+        b"\x03\x00\x02",  # serializable with a writeObject method, two fields
+        b"F\x00\x0aloadFactor",
+        b"I\x00\x09threshold",
+        b"xp",  # no annotations, no superclass; the object itself takes handle 0x7e0001
+    )
+)
+_BLOCK = b"w\x08"  # eight bytes that HashMap.writeObject wrote: capacity and count
+_BYTES_CLASS = b"ur\x00\x02[B" + bytes.fromhex("acf317f8060854e0") + b"\x02\x00\x00xp"
+_BYTES_AGAIN = b"uq\x00\x7e\x00\x02"  # an array of the class with handle 0x7e0002
+_FIRST_ARRAY = 0x7E0003
+_NULL, _REFERENCE, _END = b"p", b"q", b"x"
+_INT = struct.Struct(">i")
+
+
+class _UnfitError(Exception):
+    """Raised and caught in this module only; its argument is the reason."""
+
+
+def read_offsets_file(raw: bytes) -> Entries | Undecodable:
+    """The entries in the order of the file, which means nothing.
+
+    Capacity, threshold and load factor are ignored, as Java does. No bytes at all are a file caught
+    between its truncation and its first byte.
+    """
+    reader = _Reader(raw)
+    try:
+        return _entries(reader)
+    except _UnfitError as exc:
+        return Undecodable(str(exc))
+
+
+def write_offsets_file(entries: Entries) -> bytes:
+    """The file that Java would write for these entries, byte for byte, if no array is shared.
+
+    Raises ValueError for a key that is there twice: Java's map could not hold it.
+    """
+    keys = [key for key, _ in entries]
+    if len(set(keys)) != len(keys):
+        raise ValueError("a key is there twice")
+    capacity = 16
+    while len(entries) > capacity * 3 // 4:
+        capacity *= 2
+    # A map that never held anything has not yet made its table.
+    threshold = capacity * 3 // 4 if entries else 0
+    out = [_HEAD, _LOAD_FACTOR, _INT.pack(threshold), _BLOCK]
+    out += [_INT.pack(capacity), _INT.pack(len(entries))]
+    begun = False
+    for part in (part for entry in entries for part in entry):
+        if part is None:
+            out.append(_NULL)
+            continue
+        out += [_BYTES_AGAIN if begun else _BYTES_CLASS, _INT.pack(len(part)), part]
+        begun = True
+    return b"".join((*out, _END))
+
+
+def _entries(reader: _Reader) -> Entries:
+    reader.expect(_HEAD, otherwise="not_an_offsets_file")
+    reader.take(8)  # load factor and threshold
+    reader.expect(_BLOCK, otherwise="map_shape")
+    reader.take(4)  # capacity
+    count = reader.int32()
+    if count < 0:
+        raise _UnfitError("map_shape")
+    found: dict[bytes | None, bytes | None] = {}
+    for _ in range(count):
+        key = reader.array()
+        found[key] = reader.array()
+    reader.expect(_END, otherwise="map_shape")
+    if not reader.at_end():
+        raise _UnfitError("more_than_a_map")
+    if len(found) != count:
+        raise _UnfitError("key_twice")
+    return tuple(found.items())
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What of the stream was read, and the arrays it may refer back to."""
+
+    raw: bytes
+    at: int = 0
+    arrays: list[bytes] = field(default_factory=list)
+
+    def take(self, size: int) -> bytes:
+        found = self.raw[self.at : self.at + size]
+        if len(found) < size:
+            raise _UnfitError("truncated")
+        self.at += size
+        return found
+
+    def expect(self, wanted: bytes, *, otherwise: str) -> None:
+        """Half of what is wanted, and then nothing, is a file that is still being written."""
+        found = self.raw[self.at : self.at + len(wanted)]
+        if not wanted.startswith(found):
+            raise _UnfitError(otherwise)
+        self.take(len(wanted))
+
+    def int32(self) -> int:
+        (value,) = _INT.unpack(self.take(4))
+        return int(value)
+
+    def array(self) -> bytes | None:
+        """One key or value: null, a byte array, or a reference to one that came before."""
+        kind = self.raw[self.at : self.at + 1]
+        if kind == _NULL:
+            self.take(1)
+            return None
+        if kind == _REFERENCE:
+            self.take(1)
+            place = self.int32() - _FIRST_ARRAY
+            if not 0 <= place < len(self.arrays):
+                raise _UnfitError("reference")
+            return self.arrays[place]
+        self.expect(_BYTES_AGAIN if self.arrays else _BYTES_CLASS, otherwise="not_bytes")
+        length = self.int32()
+        if length < 0:
+            raise _UnfitError("map_shape")
+        self.arrays.append(self.take(length))
+        return self.arrays[-1]
+
+    def at_end(self) -> bool:
+        return self.at == len(self.raw)

@@ -1,0 +1,59 @@
+"""JSON documents that leave the process or come in: of the read API, the control listener, webhooks
+and `-o json|yaml`. Moments in them are RFC 3339 in UTC. What is kept on disk is not made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from offsetwatch.clock import utc
+from offsetwatch.model.moments import Moment
+
+_Zoned = Annotated[datetime, msgspec.Meta(tz=True)]
+Document = TypeVar("Document")
+
+
+def encode(document: Any) -> bytes:
+    """Return a document as JSON. Integers of any size stay exact."""
+    return msgspec.json.encode(document, enc_hook=_encoded)
+
+
+def decode(body: bytes, kind: type[Document]) -> Document:
+    """Return the document of a body. Raises msgspec.DecodeError, UnicodeDecodeError and
+    RecursionError.
+    """
+    return msgspec.json.decode(body, type=kind, dec_hook=_decoded)
+
+
+def convert(plain: Any, kind: type[Document]) -> Document:
+    """Return the document of parsed JSON. Raises msgspec.ValidationError."""
+    return msgspec.convert(plain, kind, strict=True, dec_hook=_decoded)
+
+
+def schemas(kinds: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """Return the JSON Schema of each kind of document, and the components that they refer to."""
+    return msgspec.json.schema_components(
+        kinds, schema_hook=_schema, ref_template="#/components/schemas/{name}"
+    )
+
+
+def _encoded(value: Any) -> datetime:
+    if isinstance(value, Moment):
+        return utc(value)
+    raise NotImplementedError(type(value).__name__)
+
+
+def _decoded(kind: type, value: Any) -> Moment:
+    if kind is Moment:
+        return Moment(msgspec.convert(value, _Zoned).timestamp())
+    raise NotImplementedError(kind.__name__)
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    if kind is Moment:
+        return {"type": "string", "format": "date-time"}
+    raise NotImplementedError(kind.__name__)

@@ -1,0 +1,378 @@
+"""A mirror held against what it mirrors: which records are lost, doubled, out of order or changed.
+
+In three steps, each only for what the one before left open. Both sides are read once and made into
+blocks (blocks.py); blocks that are the same, in the same order, are done with. What lies between
+them is read again as records and told apart (verdicts.py). Downstream records that came from
+somewhere else are then looked for in the whole of both logs. Called by the command line.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from offsetwatch.history.audit.aligning import Gap, Run, aligned, gaps
+from offsetwatch.history.audit.blocks import MAX, Block
+from offsetwatch.history.audit.comparing import (
+    DOWN,
+    UP,
+    Clusters,
+    Part,
+    block_lists,
+    records,
+)
+from offsetwatch.history.audit.lookups import Lookups
+from offsetwatch.history.audit.pinning import Pinned
+from offsetwatch.history.audit.reasons import Newest, Reasons, Skip, Transforms
+from offsetwatch.history.audit.slices import Reach, Slice
+from offsetwatch.history.audit.verdicts import (
+    Finding,
+    Item,
+    Kind,
+    Left,
+    Record,
+    Span,
+    Window,
+    findings,
+    items,
+    joined,
+    left_of,
+)
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.model.topology import TopicPartition
+
+# At a time, records that are looked at one by one: some 200 bytes of memory each.
+RECORDS_MAX: Final = 1_000_000
+# Some ten million records take a minute: from there on it pays to compile well.
+LONG_RECORDS_MIN: Final = 2_000_000
+# Of both sides, what small topics are put together to.
+BATCH_RECORDS_MAX: Final = 1_000_000
+BATCH_TOPICS_MAX: Final = 50
+
+# Of one slice, gaps that are read apart: each is a read of its own.
+GAPS_MAX: Final = 32
+# Of what lies before all that matches, so many records, and so many times those of the other side.
+HEAD_RECORDS: Final = 2 * MAX
+HEAD_TIMES: Final = 4
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSpec:
+    """Everything an audit needs to know.
+
+    clusters    options of Spark's Kafka source for both sides
+    """
+
+    pinned: Pinned
+    clusters: Clusters
+    skips: tuple[Skip, ...] = ()
+    transforms: Transforms = field(default_factory=Transforms)
+    master: str = "local[2]"
+    heap: str = "1g"
+    records_max: int = RECORDS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What came of one upstream partition.
+
+    up_records, down_records    that were read and held against each other
+    up_unjudged                 upstream records whose copies downstream retention may have taken
+    """
+
+    reach: Reach
+    up_records: int
+    down_records: int
+    up_unjudged: int
+    findings: tuple[Finding, ...]
+
+
+class _Repeat(NamedTuple):
+    """A block downstream, and the one upstream that it repeats."""
+
+    source: Block
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class _Differing:
+    """A gap between blocks that are the same on both sides.
+
+    down    runs of blocks: what repeats blocks that match is cut out
+    """
+
+    of: int
+    gap: Gap
+    up: tuple[Block, ...]
+    down: tuple[tuple[Block, ...], ...]
+    up_before: int | None
+
+    @property
+    def records(self) -> int:
+        """Of both sides."""
+        return sum(at.records for run in (self.up, *self.down) for at in run)
+
+
+def audit(spec: AuditSpec, progress: Progress) -> tuple[Audited, ...]:
+    """Read both sides, some topics at a time. Raises HistoryError."""
+    found = [Audited(at, 0, 0, 0, ()) for at in spec.pinned.reaches if not at.slices]
+    todo = _batches([at for at in spec.pinned.reaches if at.slices])
+    if todo:
+        total = sum(map(_size, spec.pinned.reaches))
+        with spark_session(
+            master=spec.master, heap=spec.heap, short=total < LONG_RECORDS_MIN
+        ) as spark:
+            for number, reaches in enumerate(todo, start=1):
+                topics = sorted({at.at.topic for at in reaches})
+                named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
+                progress(f"part {number} of {len(todo)}: {named}")
+                found += _Batch(spec, spark, reaches, progress).audited()
+    return tuple(sorted(found, key=lambda at: at.reach.at))
+
+
+def _size(reach: Reach) -> int:
+    return sum(size for of in reach.slices for size in of.records)
+
+
+def _batches(reaches: Sequence[Reach]) -> list[list[Reach]]:
+    """Whole topics; large ones alone, small ones together, as each question to Spark has its
+    price.
+    """
+    by_topic: dict[str, list[Reach]] = defaultdict(list)
+    for at in reaches:
+        by_topic[at.at.topic].append(at)
+    made: list[list[Reach]] = []
+    size = topics = 0
+    for _, of in sorted(by_topic.items()):
+        more = sum(map(_size, of))
+        if not made or size + more > BATCH_RECORDS_MAX or topics == BATCH_TOPICS_MAX:
+            made.append([])
+            size = topics = 0
+        made[-1] += of
+        size, topics = size + more, topics + 1
+    return made
+
+
+class _Batch:
+    """The audit of some topics. A slice is known by its number."""
+
+    def __init__(
+        self, spec: AuditSpec, spark: SparkSession, reaches: Sequence[Reach], progress: Progress
+    ) -> None:
+        self._spec = spec
+        self._spark = spark
+        self._reaches = reaches
+        self._progress = progress
+        self._slices = [of for at in reaches for of in at.slices]
+        self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
+        self._cut_down: set[int] = set()
+
+    def audited(self) -> Iterator[Audited]:
+        """What came of every partition."""
+        blocks = self._blocks()
+        whole: dict[int, list[Finding]] = defaultdict(list)
+        repeats: dict[int, list[_Repeat]] = defaultdict(list)
+        windows = self._windows(blocks, whole, repeats)
+        lefts = {number: left_of(self._judged(number), of) for number, of in windows.items()}
+        lookups = self._lookups()
+        of_partition: dict[TopicPartition, list[Left]] = defaultdict(list)
+        for number, left in lefts.items():
+            of_partition[self._slices[number].at].append(left)
+        elsewhere = lookups.elsewhere(of_partition)
+        told = {
+            number: tuple(items(left, elsewhere.get(self._slices[number].at, {})))
+            for number, left in lefts.items()
+        }
+        faulty: dict[TopicPartition, list[Item]] = defaultdict(list)
+        for number, found in told.items():
+            faulty[self._slices[number].at] += found
+        newest = lookups.newest(faulty)
+        for number, of in enumerate(self._slices):
+            why = Reasons(
+                of.at, self._spec.skips, self._spec.transforms, newest.get(of.at, Newest())
+            )
+            apart = [_repeated(at, why) for at in repeats[number]]
+            whole[number] += joined((*apart, *findings(told.get(number, ()), why)))
+        number = 0
+        for reach in self._reaches:
+            mine = range(number, number + len(reach.slices))
+            number += len(reach.slices)
+            yield Audited(
+                reach=reach,
+                up_records=_count(blocks, mine, UP),
+                down_records=_count(blocks, mine, DOWN),
+                up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
+                + sum(lefts[of].up_unjudged for of in mine if of in lefts),
+                findings=tuple(at for of in mine for at in whole[of]),
+            )
+
+    def _blocks(self) -> dict[tuple[int, int], list[Block]]:
+        parts = []
+        for number, of in enumerate(self._slices):
+            partition = of.at.partition
+            parts.append(Part(number, UP, of.at.topic, partition, of.up, of.up_end))
+            parts.append(Part(number, DOWN, of.remote, partition, of.down, of.down_end))
+        return block_lists(self._spark, self._spec.clusters, parts)
+
+    def _windows(
+        self,
+        blocks: Mapping[tuple[int, int], list[Block]],
+        whole: dict[int, list[Finding]],
+        repeats: dict[int, list[_Repeat]],
+    ) -> dict[int, list[Window]]:
+        """The records of what differs; what is too much for that is told in `whole`, and whole
+        blocks that stand there twice in `repeats`.
+        """
+        differing: list[_Differing] = []
+        for number in range(len(self._slices)):
+            up, down = blocks.get((number, UP), []), blocks.get((number, DOWN), [])
+            of = self._slices[number]
+            found = _differing(number, up, down, repeats[number], down_head=of.down_head)
+            differing += (self._without_head(at) for at in found)
+        looked: list[_Differing] = []
+        budget = self._spec.records_max
+        for at in sorted(differing, key=lambda one: one.records):
+            if at.records <= budget:
+                budget -= at.records
+                looked.append(at)
+            else:
+                whole[at.of].append(_too_much(at))
+        looked.sort(key=lambda one: (one.of, one.gap))
+        read = self._records(looked)
+        windows: dict[int, list[Window]] = defaultdict(list)
+        for number, at in enumerate(looked):
+            windows[at.of].append(
+                Window(read.get((number, UP), []), read.get((number, DOWN), []), at.up_before)
+            )
+        return dict(windows)
+
+    def _judged(self, number: int) -> Slice:
+        """The slice. Where copies may be among what was cut off, none can be said to be missing."""
+        of = self._slices[number]
+        return replace(of, up_head=False) if number in self._cut_down else of
+
+    def _without_head(self, at: _Differing) -> _Differing:
+        """Of what lies before all that matches and is not judged, only the end is looked at: it may
+        be most of a log.
+        """
+        of = self._slices[at.of]
+        if at.up_before is not None or (of.up_head and of.down_head):
+            return at
+        blocks = [block for run in at.down for block in run]
+        up, down = at.up, tuple(blocks)
+        if not of.up_head:
+            up = _end_of(at.up, down)
+            self._cut_up[at.of] = sum(block.records for block in at.up[: len(at.up) - len(up)])
+        if not of.down_head:
+            kept = _end_of(down, up)
+            if len(kept) < len(down):
+                self._cut_down.add(at.of)
+            down = kept
+        return replace(at, up=up, down=(down,) if down else ())
+
+    def _records(self, looked: Sequence[_Differing]) -> dict[tuple[int, int], list[Record]]:
+        parts = []
+        for number, at in enumerate(looked):
+            of = self._slices[at.of]
+            for side, topic, runs in ((UP, of.at.topic, (at.up,)), (DOWN, of.remote, at.down)):
+                parts += [
+                    Part(number, side, topic, of.at.partition, run[0].first, run[-1].last + 1)
+                    for run in runs
+                    if run
+                ]
+        if parts:
+            self._progress(f"  {sum(at.records for at in looked)} records lie where both differ")
+        return records(self._spark, self._spec.clusters, parts)
+
+    def _lookups(self) -> Lookups:
+        remotes = {of.at: of.remote for of in self._slices}
+        return Lookups(self._spark, self._spec.clusters, self._spec.pinned, remotes, self._progress)
+
+
+def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) -> int:
+    return sum(at.records for number in of for at in blocks.get((number, side), ()))
+
+
+def _end_of(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
+    """The last of these, as far back as the copies of the other side's may well lie."""
+    wanted = HEAD_RECORDS + HEAD_TIMES * sum(at.records for at in other)
+    for number in range(len(blocks) - 1, -1, -1):
+        wanted -= blocks[number].records
+        if wanted <= 0:
+            return blocks[number:]
+    return blocks
+
+
+def _differing(
+    of: int,
+    up: Sequence[Block],
+    down: Sequence[Block],
+    repeats: list[_Repeat],
+    *,
+    down_head: bool,
+) -> Iterator[_Differing]:
+    """What lies between blocks that are the same; what repeats one of those goes to `repeats`."""
+    runs = aligned([at.digest for at in up], [at.digest for at in down])
+    matched = {at.digest: at for run in runs for at in up[run.up : run.up + run.length]}
+    for gap in _together(tuple(gaps(runs, len(up), len(down)))):
+        kept: list[list[Block]] = [[]]
+        # What is put together holds blocks that match, and they are none that repeat; before all
+        # that matches there may lie whatever was copied of records that are gone.
+        unjudged = gap.up == 0 and not down_head
+        cut = {} if unjudged or _matches_within(runs, gap) else matched
+        for block in down[gap.down : gap.down_end]:
+            if block.digest in cut:
+                repeats.append(_Repeat(cut[block.digest], block))
+                kept.append([])
+            else:
+                kept[-1].append(block)
+        yield _Differing(
+            of=of,
+            gap=gap,
+            up=tuple(up[gap.up : gap.up_end]),
+            down=tuple(tuple(run) for run in kept if run),
+            up_before=up[gap.up - 1].last if gap.up else None,
+        )
+
+
+def _matches_within(runs: Sequence[Run], gap: Gap) -> bool:
+    return any(gap.up <= run.up < gap.up_end for run in runs)
+
+
+def _repeated(at: _Repeat, why: Reasons) -> Finding:
+    source = Span(at.source.first, at.source.last)
+    explained = why.again(source)
+    return Finding(
+        Kind.DUPLICATED,
+        at.block.records,
+        source,
+        Span(at.block.first, at.block.last),
+        explained,
+        certain=bool(explained),
+    )
+
+
+def _together(found: Sequence[Gap]) -> Iterator[Gap]:
+    """No more of them than GAPS_MAX, with what is the same between them if need be."""
+    size = -(-len(found) // GAPS_MAX)
+    for number in range(0, len(found), max(1, size)):
+        first, last = found[number], found[min(number + size, len(found)) - 1]
+        yield Gap(first.up, last.up_end, first.down, last.down_end)
+
+
+def _too_much(at: _Differing) -> Finding:
+    up = sum(block.records for block in at.up)
+    down = sum(block.records for run in at.down for block in run)
+    return Finding(
+        Kind.DIFFERENT,
+        max(up, down),
+        Span(at.up[0].first, at.up[-1].last) if at.up else None,
+        Span(at.down[0][0].first, at.down[-1][-1].last) if at.down else None,
+        explained="",
+    )

@@ -1,0 +1,235 @@
+"""What an audit is about, settled before it reads a record: topics, log bounds, anchors.
+
+The order matters. What is replicated was known before (the caller's); then come the offset syncs,
+then the ends downstream, then the ends upstream. So whatever lies below an end downstream was
+copied from below the end upstream, and whatever is said to be replicated lies below the end
+downstream. Called by the command line; asks both clusters, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from offsetwatch.clients.kafka import TailReader
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.whole_topic import read_whole
+from offsetwatch.decode.mm2 import decode_sync
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.audit.slices import Anchors, Known, Reach, reach, sampled
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.remote import contradicted_copy, remote_topic, routers_named
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What of it is asked for: by upstream offsets, by the upstream records' own times (Unix
+    seconds), or neither.
+
+    share, seed    of a sample; a share of 1 is everything
+    """
+
+    first: int | None = None
+    end: int | None = None
+    since: float | None = None
+    until: float | None = None
+    share: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What is to be read, and everything about it that is known without reading it.
+
+    bounds          of each upstream partition, and of its copy by the upstream name
+    compacted       upstream topics that are, and that are downstream; unknown ones are not in it
+    notes           what somebody should hear of
+    """
+
+    flow: MirrorFlow
+    reaches: tuple[Reach, ...]
+    up: Mapping[TopicPartition, LogBounds]
+    down: Mapping[TopicPartition, LogBounds]
+    compacted: tuple[frozenset[str], frozenset[str]]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """librdkafka client properties of the clusters, by their configured names."""
+
+    kafka: Mapping[str, Mapping[str, str]] = field(repr=False)  # may hold passwords
+
+    def admin(self, name: str) -> KafkaFacts:
+        """Questions to one of them."""
+        return KafkaFacts(name, self.kafka[name])
+
+
+def pin(
+    flow: MirrorFlow,
+    replicated: Mapping[TopicPartition, int | None],
+    topics: Collection[str],
+    bounds: Bounds,
+    sides: Sides,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> Pinned:
+    """Settle it.
+
+    replicated      upstream partitions of the flow, each with the last record that is replicated
+    topics          upstream names; empty for all
+    named           what the copies of an upstream topic are called, where a person says so
+
+    Raises HistoryError for what cannot be audited, ClientError.
+    """
+    if flow.upstream is None or flow.downstream is None:
+        side = "source" if flow.upstream is None else "target"
+        raise HistoryError(
+            f"{flow.connector}: its {side} cluster is not among those configured under kafka"
+        )
+    wanted = sorted(at for at in replicated if not topics or at.topic in topics)
+    missing = sorted({*topics} - {at.topic for at in wanted})
+    if missing:
+        raise HistoryError(f"{flow.connector} does not copy {', '.join(missing)}")
+    if not wanted:
+        raise HistoryError(f"{flow.connector} has copied nothing that could be audited")
+    upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
+    anchors = _anchors(flow, frozenset(wanted), sides)
+    names, _ = downstream.topics()
+    copies_of = _copies(flow, {at.topic for at in replicated}, names, named)
+    remotes = {
+        topic: _remote(flow, topic, names, copies_of) for topic in {at.topic for at in wanted}
+    }
+    there = [at for at in wanted if at.partition < names[remotes[at.topic]]]
+    notes = tuple(
+        f"{at.topic}-{at.partition}: {remotes[at.topic]} has no such partition: not audited"
+        for at in wanted
+        if at not in there
+    )
+    copies = {at: TopicPartition(remotes[at.topic], at.partition) for at in there}
+    policies = tuple(
+        _compacted(admin, {at.topic: at.topic for at in there} if own else remotes)
+        for admin, own in ((upstream, True), (downstream, False))
+    )
+    down = downstream.bounds(list(copies.values()), stable=True)
+    up = upstream.bounds(there, stable=True)
+    readable = [at for at in there if at in up and copies[at] in down]
+    notes += tuple(
+        f"{at.topic}-{at.partition}: its log end is unknown now: not audited"
+        for at in there
+        if at not in readable
+    )
+    firsts, ends = _bounded(upstream, readable, bounds)
+    reaches = []
+    for at in readable:
+        known = Known(
+            at=at,
+            remote=copies[at].topic,
+            up=up[at],
+            down=down[copies[at]],
+            anchors=anchors[at].within(up[at], down[copies[at]]) if at in anchors else (),
+            replicated=replicated[at],
+            from_start=flow.from_start,
+            committed=flow.read_committed,
+        )
+        whole = reach(known, firsts.get(at), ends.get(at))
+        partly = bounds.share < 1.0
+        reaches.append(sampled(known, whole, bounds.share, bounds.seed) if partly else whole)
+    return Pinned(
+        flow=flow,
+        reaches=tuple(reaches),
+        up=up,
+        down={at: down[copies[at]] for at in readable},
+        compacted=(policies[0], policies[1]),
+        notes=notes,
+    )
+
+
+def _copies(
+    flow: MirrorFlow, topics: Collection[str], names: Collection[str], named: Mapping[str, str]
+) -> dict[str, str | None]:
+    """What the copies of each upstream topic are called; None where that cannot be told."""
+    strangers = sorted(named.keys() - topics)
+    if strangers:
+        raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(strangers)}")
+    return {topic: named.get(topic) or remote_topic(flow, topic, names) for topic in topics}
+
+
+def _remote(
+    flow: MirrorFlow, topic: str, names: Collection[str], copies: Mapping[str, str | None]
+) -> str:
+    remote = copies[topic]
+    if remote is None:
+        why = f"the name that {flow.connector} gives it on {flow.downstream} is unknown"
+        two = contradicted_copy(flow, topic)
+        if two is not None:
+            why = (
+                f"its copy is {two[0]} by the configuration (flows, copies) and {two[1]} by "
+                f"{flow.connector}'s own"
+            )
+        elif flow.routers:
+            why = (
+                f"copies of {flow.source}->{flow.target} have other names, which a transform of "
+                f"{flow.connector} gives ({routers_named(flow)})"
+            )
+        raise HistoryError(
+            f"{topic}: {why}; name its copy: --copy-topic {topic}=NAME, or flows[].copies"
+        )
+    if remote not in names:
+        raise HistoryError(f"{topic}: there is no topic {remote} on {flow.downstream}")
+    others = sorted(other for other, copy in copies.items() if copy == remote and other != topic)
+    if others:
+        raise HistoryError(
+            f"{topic}: {remote} on {flow.downstream} has the copies of {', '.join(others)} too, "
+            "and no record says of which topic it is a copy: not audited"
+        )
+    return remote
+
+
+def _anchors(
+    flow: MirrorFlow, wanted: frozenset[TopicPartition], sides: Sides
+) -> dict[TopicPartition, Anchors]:
+    """Offset syncs of these partitions. Without any, both logs are compared from their start."""
+    found: dict[TopicPartition, Anchors] = {}
+    syncs: KafkaTopic | None = flow.offset_syncs
+    if syncs is None:
+        return found
+    admin = sides.admin(syncs.kafka)
+    if syncs.topic not in admin.topics()[0]:
+        return found
+    for record in read_whole(
+        admin, lambda: TailReader(syncs.kafka, sides.kafka[syncs.kafka]), syncs.topic
+    ):
+        sync = decode_sync(record.key, record.value)
+        if isinstance(sync, Undecodable):
+            continue
+        at = TopicPartition(sync.topic, sync.partition)
+        if at in wanted:
+            found.setdefault(at, Anchors()).add(sync.upstream_offset, sync.downstream_offset)
+    return found
+
+
+def _compacted(admin: KafkaFacts, names: Mapping[str, str]) -> frozenset[str]:
+    """Upstream names of topics that are; `names` has what each is called here."""
+    policies = admin.policies(set(names.values()))
+    return frozenset(
+        topic for topic, name in names.items() if "compact" in (policies.get(name) or "").split(",")
+    )
+
+
+def _bounded(
+    upstream: KafkaFacts, partitions: Collection[TopicPartition], bounds: Bounds
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Upstream offsets that bound each partition, as far as they were asked for."""
+    firsts = {} if bounds.first is None else dict.fromkeys(partitions, bounds.first)
+    ends = {} if bounds.end is None else dict.fromkeys(partitions, bounds.end)
+    if bounds.since is not None:
+        found = upstream.offsets_at(dict.fromkeys(partitions, bounds.since))
+        # None: all records are older, and nothing of the partition is asked for.
+        firsts = {at: 2**63 - 1 if offset is None else offset for at, offset in found.items()}
+    if bounds.until is not None:
+        found = upstream.offsets_at(dict.fromkeys(partitions, bounds.until))
+        ends = {at: offset for at, offset in found.items() if offset is not None}
+    return firsts, ends

@@ -1,0 +1,237 @@
+"""What explains that a mirror differs: a plan of ours, compaction, what the connector is told to
+do. Pure, but for the journal that it is given.
+
+An explanation of the first two kinds is one. That a filter may have dropped a record does not say
+that it did: such a finding is told with it, and stays a finding unless somebody says otherwise.
+Called by audit.py and by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from offsetwatch.decode.dialects import mirror_partition
+from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.decode.jsontext import is_flat_map, parse
+from offsetwatch.history.audit.verdicts import Item, Kind, Record, Span
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.model.plan import Alter, Copy, Pair, Plan, Reset, Write
+from offsetwatch.remedy.model.quarantine import receipt_id
+from offsetwatch.remedy.model.records import Ended, Ending, Kept, Opened, Verified
+
+_UNDONE: Final = frozenset({Ending.RESTORED, Ending.UNCHANGED})
+_CONNECTS_OWN: Final = "org.apache.kafka.connect.transforms."
+_FILTER: Final = f"{_CONNECTS_OWN}Filter"
+_AS_THEY_ARE: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A plan moved the flow past upstream records `first` to `last`, or (`again`) back before
+    them.
+    """
+
+    at: TopicPartition
+    first: int
+    last: int
+    again: bool
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transforms:
+    """What a connector's configuration does to records on their way.
+
+    names       classes of its transforms
+    drops       one of them may leave a record out
+    alters      one of them may change it
+    routes      one of them may write it to another topic: what it copied before it was configured
+                so is in the topic of the old name
+    headers     the converter that its headers go through, if that is not the one that leaves bytes
+                as they are: `the worker's` if it names none of its own. Connect's own default
+                writes text where bytes were
+    """
+
+    names: tuple[str, ...] = ()
+    drops: bool = False
+    alters: bool = False
+    headers: str = ""
+    routes: bool = False
+
+    @property
+    def said(self) -> str:
+        """For people."""
+        return ", ".join(name.rpartition(".")[2] for name in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Of one partition, where either topic is compacted.
+
+    upstream    hash of a key -> offset of its newest record there
+    """
+
+    up: bool = False
+    down: bool = False
+    upstream: Mapping[int, int] = field(default_factory=dict)
+
+
+def transforms(config: Mapping[str, object]) -> Transforms:
+    """Of a connector's configuration, of which nothing else is kept."""
+    aliases = values_of(str(config.get("transforms") or ""))
+    names = tuple(
+        trimmed(str(config.get(f"transforms.{alias}.type") or alias)) for alias in aliases if alias
+    )
+    # What nobody here knows may do anything.
+    converter = trimmed(str(config.get("header.converter") or "the worker's"))
+    return Transforms(
+        names=names,
+        drops=any(name == _FILTER or not name.startswith(_CONNECTS_OWN) for name in names),
+        alters=any(name != _FILTER for name in names),
+        headers="" if converter == _AS_THEY_ARE else converter.rpartition(".")[2],
+    )
+
+
+def skips(
+    entries: Iterable[Entry], places: frozenset[str], connector: str, alias: str
+) -> tuple[Skip, ...]:
+    """What plans for this connector made it leave out, or copy again.
+
+    places      under which the journal knows the Connect cluster: its name, its offsets topics
+    alias       of the flow's source: a connector may have offsets of others
+    """
+    plans: dict[str, Plan] = {}
+    kept: dict[str, tuple[Pair, ...]] = {}
+    done: dict[str, set[int]] = {}
+    undone: set[str] = set()
+    for entry in entries:
+        match entry.record:
+            case Opened(plan=plan):
+                if plan.subject.connector == connector and plan.subject.place in places:
+                    plans[entry.plan_id] = plan
+            case Kept(frozen=frozen):
+                kept[entry.plan_id] = frozen.pairs
+            case Verified(index=index, undoing=False):
+                done.setdefault(entry.plan_id, set()).add(index)
+            case Ended(ending=ending) if ending in _UNDONE:
+                undone.add(entry.plan_id)
+            case _:
+                pass
+    return tuple(
+        skip
+        for plan_id, plan in plans.items()
+        if plan_id in kept and plan_id not in undone
+        for skip in _of_plan(plan, kept[plan_id], done.get(plan_id, set()), alias)
+    )
+
+
+class Reasons:
+    """What explains the items of one partition."""
+
+    def __init__(
+        self, at: TopicPartition, of: Iterable[Skip], through: Transforms, newest: Newest
+    ) -> None:
+        self._skipped = tuple(skip for skip in of if skip.at == at and not skip.again)
+        self._repeated = tuple(skip for skip in of if skip.at == at and skip.again)
+        self._through = through
+        self._newest = newest
+
+    def __call__(self, item: Item) -> tuple[str, bool]:
+        """See verdicts.Explain."""
+        planned = self._planned(item)
+        if planned:
+            return planned, True
+        compacted = self._compacted(item)
+        if compacted:
+            return compacted, True
+        if item.kind is Kind.LOST and self._through.drops:
+            return f"a filter, possibly ({self._through.said})", False
+        if item.kind is Kind.LOST and self._through.routes:
+            return f"in a topic of another name, possibly ({self._through.said})", False
+        if item.kind is Kind.ALTERED and self._through.alters:
+            return f"a transform, possibly ({self._through.said})", False
+        if item.kind is Kind.ALTERED and self._through.headers and _headers_only(item):
+            return f"its header converter, possibly ({self._through.headers})", False
+        return "", False
+
+    def again(self, span: Span) -> str:
+        """The plan that had these upstream offsets, all of them, copied again; "" if none did."""
+        return next(
+            (at.said for at in self._repeated if at.first <= span.first and span.last <= at.last),
+            "",
+        )
+
+    def _planned(self, item: Item) -> str:
+        of = {Kind.LOST: self._skipped, Kind.DUPLICATED: self._repeated}.get(item.kind, ())
+        up = item.up
+        return next(
+            (at.said for at in of if up is not None and at.first <= up.offset <= at.last), ""
+        )
+
+    def _compacted(self, item: Item) -> str:
+        """Of a key that has a newer record compaction may take the older ones; of one that was
+        deleted, the tombstone too.
+        """
+        if item.kind is Kind.LOST and self._newest.down:
+            assert item.up is not None
+            return self._superseded(item.up, "downstream")
+        if item.kind is Kind.ADDED and self._newest.up:
+            assert item.down is not None
+            if item.down.key in self._newest.upstream or item.down.tombstone:
+                return "compacted upstream: its key has another record there by now"
+        return ""
+
+    def _superseded(self, record: Record, where: str) -> str:
+        newer = self._newest.upstream.get(record.key, -1) > record.offset
+        if newer:
+            return f"compacted {where}: its key has a newer record"
+        return f"compacted {where}: a tombstone" if record.tombstone else ""
+
+
+def _headers_only(item: Item) -> bool:
+    return item.up is not None and item.down is not None and item.up.body == item.down.body
+
+
+def _of_plan(plan: Plan, before: tuple[Pair, ...], done: set[int], alias: str) -> Iterator[Skip]:
+    copies = [step for step in plan.steps if isinstance(step, Copy)]
+    receipt = "".join(
+        f", copied to {step.to} as {receipt_id(step.skip_key, step.sha256)}" for step in copies
+    )
+    said = f"plan {plan.plan_id} ({plan.verb}){receipt}"
+    stood = dict(_positions(before, alias))
+    for number, step in enumerate(plan.steps):
+        if number not in done:
+            continue
+        if isinstance(step, Alter | Write):
+            then = dict(_positions(step.pairs, alias))
+        elif isinstance(step, Reset):
+            then = dict.fromkeys(stood)
+        else:
+            continue
+        for at, now in then.items():
+            yield from _between(at, stood.get(at), now, said)
+
+
+def _between(at: TopicPartition, was: int | None, now: int | None, said: str) -> Iterator[Skip]:
+    """MM2 stores the last record that it has copied; none means that it begins anew."""
+    old, new = -1 if was is None else was, -1 if now is None else now
+    if new > old:
+        yield Skip(at, old + 1, new, again=False, said=f"skipped by {said}")
+    elif old > new:
+        yield Skip(at, new + 1, old, again=True, said=f"copied again by {said}")
+
+
+def _positions(pairs: Iterable[Pair], alias: str) -> Iterator[tuple[TopicPartition, int | None]]:
+    for pair in pairs:
+        fields = parse(pair.partition.encode())
+        at = mirror_partition(fields) if is_flat_map(fields) else None
+        if at is None or at.cluster != alias:
+            continue
+        stored = None if pair.offset is None else parse(pair.offset.encode())
+        number = stored.get("offset") if isinstance(stored, dict) else None
+        known = isinstance(number, int) and not isinstance(number, bool)
+        if pair.offset is None or known:
+            yield TopicPartition(at.topic, at.partition), number if known else None

@@ -1,0 +1,239 @@
+"""Which offsets of both sides an audit reads, and which of them it judges. Pure.
+
+Everything is settled before anything is read: the log bounds, what MM2 says it has replicated, and
+the offset syncs, which say of single records where they were written. A sync is an anchor: the
+record at its upstream offset is the one at its downstream offset. Called by audit.py.
+
+What lies before the first anchor, or before what retention has left of either side, has no
+counterpart that could be there: it is not comparable, and never lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+
+# Between syncs that are kept of one line. A sync that is left out costs as many records that are
+# read and not judged; all of them would be one for every hundred records of a topic.
+APART: Final = 1000
+# A sample is taken in pieces of so many records at least, and of so many pieces of a partition at
+# most: each is a read of its own.
+PIECE_RECORDS_MIN: Final = 5000
+PIECES_MAX: Final = 32
+
+
+class Anchors:
+    """The syncs of one partition in the order of their topic; those close together on one line are
+    left out, but for the first and the last of the line.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[int, int]] = []
+
+    def add(self, upstream: int, downstream: int) -> None:
+        """One more sync."""
+        new = (upstream, downstream)
+        if self._kept and downstream < self._kept[-1][1]:
+            self._kept.clear()  # the downstream topic was cut or made anew: what was there is gone
+        if len(self._kept) >= 2 and self._spare(self._kept[-2], self._kept[-1], new):
+            self._kept[-1] = new
+        else:
+            self._kept.append(new)
+
+    def _spare(self, before: tuple[int, int], last: tuple[int, int], new: tuple[int, int]) -> bool:
+        lines = {up - down for up, down in (before, last, new)}
+        return len(lines) == 1 and before[0] <= last[0] <= new[0] <= before[0] + APART
+
+    def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
+        """Those whose record is still there on both sides."""
+        return tuple(
+            at
+            for at in self._kept
+            if up.start <= at[0] < up.end and down.start <= at[1] < down.stable_end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was settled of one partition.
+
+    remote          the downstream topic
+    replicated      the last upstream record that MM2 says it has replicated; None if none
+    from_start      the flow begins a partition at the start of its log
+    committed       the flow reads committed records only
+    """
+
+    at: TopicPartition
+    remote: str
+    up: LogBounds
+    down: LogBounds
+    anchors: tuple[tuple[int, int], ...]
+    replicated: int | None
+    from_start: bool
+    committed: bool
+
+    @property
+    def up_end(self) -> int:
+        """After the last record that the flow could have read."""
+        return self.up.stable_end if self.committed else self.up.end
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Offsets [up, up_end) upstream to be held against [down, down_end) of the downstream topic.
+
+    judged          [first, end) upstream: beside it is read only to begin and end at an anchor
+    up_head         an upstream record before the first that is found downstream is lost; else it
+                    cannot be compared
+    down_head       likewise of downstream records, which were not written for this range else
+    """
+
+    at: TopicPartition
+    remote: str
+    up: int
+    up_end: int
+    down: int
+    down_end: int
+    judged: tuple[int, int]
+    up_head: bool = True
+    down_head: bool = True
+
+    @property
+    def records(self) -> tuple[int, int]:
+        """At most so many are read upstream and downstream."""
+        return self.up_end - self.up, self.down_end - self.down
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What there is to say of one partition without reading it.
+
+    wanted      upstream offsets that were asked for and could be there
+    deleted     of what was asked for, offsets that upstream retention has taken
+    pending     offsets that are not replicated yet
+    """
+
+    at: TopicPartition
+    remote: str
+    wanted: int
+    deleted: int
+    pending: int
+    slices: tuple[Slice, ...]
+
+
+def reach(known: Known, first: int | None, end: int | None) -> Reach:
+    """The whole range, as one slice. `first` and `end` bound it upstream; None: what there is."""
+    asked_end = known.up_end if end is None else min(end, known.up_end)
+    following = known.up.start if known.replicated is None else known.replicated + 1
+    judged_end = max(min(asked_end, following), known.up.start)
+    judged_first = max(known.up.start, first or 0)
+    found = Reach(
+        at=known.at,
+        remote=known.remote,
+        wanted=max(0, asked_end - judged_first),
+        deleted=max(0, min(known.up.start, asked_end) - (first or 0)),
+        pending=max(0, asked_end - max(judged_end, judged_first)),
+        slices=(),
+    )
+    if judged_first >= judged_end:
+        return found
+    head = _head(known, judged_first, bounded=first is not None)
+    tail = None if end is None or end >= following else _after(known.anchors, judged_end)
+    up_end, down_end = (known.up_end, known.down.stable_end) if tail is None else tail
+    made = replace(head, up_end=up_end, down_end=down_end, judged=(judged_first, judged_end))
+    return replace(found, slices=(made,))
+
+
+def sampled(known: Known, whole: Reach, share: float, seed: int) -> Reach:
+    """A share of it, in pieces from one anchor to another, chosen by the seed alone."""
+    (of,) = whole.slices or (None,)
+    if of is None:
+        return whole
+    first, end = of.judged
+    size = max(PIECE_RECORDS_MIN, int((end - first) * share / PIECES_MAX))
+    chosen: list[Slice] = []
+    for one, other in _pieces(known.anchors, first, end, size):
+        if _draw(seed, known.at, one[0]) >= share:
+            continue
+        made = Slice(
+            at=of.at,
+            remote=of.remote,
+            up=one[0],
+            up_end=other[0],
+            down=one[1],
+            down_end=other[1],
+            judged=(one[0], other[0]),
+        )
+        if chosen and (chosen[-1].up_end, chosen[-1].down_end) == one:
+            last = chosen.pop()
+            made = replace(made, up=last.up, down=last.down, judged=(last.up, other[0]))
+        chosen.append(made)
+    return replace(whole, slices=tuple(chosen[:PIECES_MAX]))
+
+
+def _head(known: Known, first: int, *, bounded: bool) -> Slice:
+    """Where reading begins; the end is still to be filled in."""
+    anchor = _before(known.anchors, first)
+    made = Slice(
+        at=known.at, remote=known.remote, up=0, up_end=0, down=0, down_end=0, judged=(first, first)
+    )
+    if anchor is not None:
+        return replace(made, up=anchor[0], down=anchor[1])
+    # A downstream log that was never cut holds all that was ever written for this partition.
+    all_there = known.down.start == 0 and known.from_start
+    nothing_before = first == 0 if bounded else known.up.start == 0
+    return replace(
+        made, up=first, down=known.down.start, up_head=all_there, down_head=nothing_before
+    )
+
+
+def _before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] | None:
+    """The anchor nearest below where the flow first came past it: what it did again later is
+    read too.
+    """
+    found = None
+    for at in anchors:
+        if at[0] <= first:
+            found = at
+        elif found is not None:
+            break
+    return found
+
+
+def _after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
+    """The anchor nearest above, where the flow last came past it."""
+    found = None
+    for at in reversed(anchors):
+        if at[0] >= end:
+            found = at
+        elif found is not None:
+            break
+    return found
+
+
+def _pieces(
+    anchors: Iterable[tuple[int, int]], first: int, end: int, size: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """From anchor to anchor, each of about `size` records, where both sides go on."""
+    begin = None
+    for at in anchors:
+        if begin is not None and (at[0] <= begin[0] or at[1] <= begin[1]):
+            begin = None  # the flow was set back: what was copied twice is for a full audit
+        if not first <= at[0] <= end:
+            continue
+        if begin is None:
+            begin = at
+        elif at[0] - begin[0] >= size:
+            yield begin, at
+            begin = at
+
+
+def _draw(seed: int, at: TopicPartition, offset: int) -> float:
+    """At least 0 and below 1, always the same for the same."""
+    name = f"{seed}/{at.topic}/{at.partition}/{offset}".encode()
+    return int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "big") / 2**48

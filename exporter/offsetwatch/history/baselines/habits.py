@@ -1,0 +1,218 @@
+"""What is usual of a connector: from the times at which it advanced. Arithmetic only; no Spark.
+
+Three steps, each on what the one before left over:
+
+* Rates by hour of the week, newer weeks for more, each hour drawn a little to the same hour of
+  other days: a week or two are few.
+* A level for each week, so that who grows or shrinks is measured by what was usual then, and
+  expected of by what is now.
+* How long pauses get: of each day the longest, counted in advances that were to be expected; of
+  each week the longest in seconds. The limit lies where, by how these differ among themselves, one
+  a few months would come to lie. Quartiles decide, so a stall among what is learned from does
+  little; what lies beyond the limit is left out, and all is done again.
+
+The longest of a number of pauses is distributed after Gumbel's law, nearly whatever the pauses are:
+that is what the constants are of.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from offsetwatch.model.baselines import HOUR_S, HOURS, QUANTILES, Baseline, TooLittle
+
+DAY_S: Final = 86_400.0
+WEEK_S: Final = 7 * DAY_S
+WEEKS_MIN: Final = 4
+WEEKS_MAX: Final = 8
+
+_ROUNDS: Final = 3
+_HALF_LIFE_WEEKS: Final = 2.0
+_DRAWN: Final = 1.0  # as strongly as one week of its own
+_STEADY: Final = 10.0  # so many advances more or less do not make another level
+_MONDAY_HOURS: Final = 96
+# Gumbel: the median lies so many scales above the mode, quartiles so far apart, and half of that.
+_MEDIAN: Final = 0.3665
+_QUARTILES: Final = 1.5725
+_BELOW_MEDIAN: Final = 0.6931
+# So many scales above: of daily maxima one in five months, of weekly ones one in a few.
+_DAYS_LIMIT: Final = 5.0
+_WEEKS_LIMIT: Final = 2.5
+# However alike the longest pauses were.
+_SCALE_MIN: Final = 0.05
+_DAYS_TIMES: Final = 1.2
+_WEEKS_TIMES: Final = 1.3
+_DAYS_MIN: Final = 8
+
+Floats = npt.NDArray[np.float64]
+Lags = tuple[float, float, float]
+"""By QUANTILES, in records."""
+
+
+def habit(
+    connect_cluster: str, connector: str, advances: Floats, until: float
+) -> Baseline | TooLittle:
+    """Of one connector. `advances` are Unix seconds in order, all of before `until`."""
+    whole = 0 if not len(advances) else int((until - advances[0]) // WEEK_S)
+    if whole < WEEKS_MIN:
+        return TooLittle(
+            connect_cluster=connect_cluster, connector=connector, had=whole, wanted=WEEKS_MIN
+        )
+    weeks = min(whole, WEEKS_MAX)
+    begin = until - weeks * WEEK_S
+    times = advances[advances >= begin]
+    if len(times) < 2:
+        return TooLittle(
+            connect_cluster=connect_cluster, connector=connector, had=0, wanted=WEEKS_MIN
+        )
+    return _fitted(connect_cluster, connector, times, begin, until)
+
+
+def often(commits: Floats) -> tuple[float, float, float] | None:
+    """Quantiles of the seconds from one commit to the next, of their times in order."""
+    if len(commits) < 2:
+        return None
+    half, most, nearly_all = (float(at) for at in np.quantile(np.diff(commits), QUANTILES))
+    return half, most, nearly_all
+
+
+def usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
+    """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
+    those beside it: of each week by itself, and of these the middle one, so that a week in which it
+    stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.
+
+    at, lag    Unix seconds and records of each look
+    """
+    begin = until - WEEKS_MAX * WEEK_S
+    there = (at >= begin) & (at < until)
+    at, lag = at[there], lag[there]
+    week = ((until - at) // WEEK_S).astype(int)
+    hour = ((at // HOUR_S).astype(int) - _MONDAY_HOURS) % HOURS
+    found: list[Lags] = []
+    for place in range(HOURS):
+        near = np.isin(hour, [(place + beside) % HOURS for beside in (-1, 0, 1)])
+        weeks = [lag[near & (week == number)] for number in range(WEEKS_MAX)]
+        each = [np.quantile(seen, QUANTILES) for seen in weeks if len(seen)]
+        if len(each) < WEEKS_MIN:
+            return None
+        half, most, nearly_all = (float(number) for number in np.median(each, axis=0))
+        found.append((half, most, nearly_all))
+    return tuple(found)
+
+
+def _fitted(
+    connect_cluster: str, connector: str, times: Floats, begin: float, until: float
+) -> Baseline:
+    silent = np.empty((0, 2))
+    pauses = np.diff(times)
+    week_edges = np.arange(begin, until + 1.0, WEEK_S)
+    day_edges = np.arange(begin, until + 1.0, DAY_S)
+    for _ in range(_ROUNDS):
+        rates = _rates(times, begin, until, silent)
+        levels = _levels(rates, times, week_edges, silent)
+        missed = np.diff(_total(rates, times)) * levels[_within(week_edges, times[:-1])]
+        limit = _limit_of_days(_longest(day_edges, times, missed))
+        limit_s = _limit_of_weeks(_longest(week_edges, times, pauses))
+        far = (missed > limit) | (pauses > limit_s)
+        silent = np.column_stack((times[:-1][far], times[1:][far]))
+    usual = missed[~far] if not far.all() else missed
+    half, most, nearly_all = (float(at) for at in np.quantile(usual, QUANTILES))
+    return Baseline(
+        connect_cluster=connect_cluster,
+        connector=connector,
+        since=begin,
+        until=until,
+        advances=len(times),
+        per_hour=tuple(float(at) for at in rates * levels[-1]),
+        pause_advances=limit if np.isfinite(limit) else None,
+        pause_s=limit_s if np.isfinite(limit_s) else None,
+        quantiles=(half, most, nearly_all),
+    )
+
+
+def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
+    """Advances per hour of the week."""
+    first, last = int(begin // HOUR_S), int(np.ceil(until / HOUR_S))
+    hours = np.arange(first, last)
+    count = np.bincount((times // HOUR_S).astype(int) - first, minlength=len(hours)).astype(float)
+    watched = _overlap(hours, begin / HOUR_S, until / HOUR_S)
+    for a, b in silent / HOUR_S:
+        watched -= _overlap(hours, a, b)
+    weight = 0.5 ** ((until / HOUR_S - hours) / HOURS / _HALF_LIFE_WEEKS)
+    slot = (hours - _MONDAY_HOURS) % HOURS
+    counts = np.bincount(slot, weight * count, HOURS).astype(np.float64)
+    seen = np.bincount(slot, weight * np.clip(watched, 0.0, None), HOURS).astype(np.float64)
+    usual = _of_like_days(counts, seen)
+    found: Floats = (counts + _DRAWN * usual) / (seen + _DRAWN)
+    return found
+
+
+def _of_like_days(counts: Floats, seen: Floats) -> Floats:
+    """The rate of an hour over working days, and over the two others."""
+    usual = np.zeros(HOURS)
+    hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
+    for days in (weekend, ~weekend):
+        for at in range(24):
+            alike = days & (hour == at)
+            usual[alike] = counts[alike].sum() / max(seen[alike].sum(), 1e-9)
+    return usual
+
+
+def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floats:
+    """How much more or less there was in each week than the rates say."""
+    counts = np.histogram(times, edges)[0]
+    expected = np.diff(_total(rates, edges))
+    for a, b in silent:
+        expected -= np.diff(_total(rates, np.clip(edges, a, b)))
+    found: Floats = (counts + _STEADY) / (np.clip(expected, 0.0, None) + _STEADY)
+    return found
+
+
+def _total(rates: Floats, at: Floats) -> Floats:
+    """Advances to be expected since the first Monday."""
+    weeks, hours = np.divmod(at / HOUR_S - _MONDAY_HOURS, HOURS)
+    whole = np.minimum(hours.astype(int), HOURS - 1)
+    sums = np.concatenate(([0.0], np.cumsum(rates)))
+    found: Floats = weeks * sums[-1] + sums[whole] + rates[whole] * (hours - whole)
+    return found
+
+
+def _within(edges: Floats, at: Floats) -> npt.NDArray[np.int64]:
+    """Between which edges each is."""
+    found = np.searchsorted(edges, at, "right").astype(np.int64)
+    return np.asarray(np.clip(found - 1, 0, len(edges) - 2), np.int64)
+
+
+def _longest(edges: Floats, times: Floats, pauses: Floats) -> Floats:
+    """The longest pause that begins between two edges, where one does."""
+    found = np.full(len(edges) - 1, -np.inf)
+    np.maximum.at(found, _within(edges, times[:-1]), pauses)
+    there: Floats = found[np.isfinite(found)]
+    return there
+
+
+def _limit_of_days(longest: Floats) -> float:
+    if len(longest) < _DAYS_MIN:
+        return float("inf")
+    low, middle, high = np.quantile(longest, (0.25, 0.5, 0.75))
+    scale = max((high - low) / _QUARTILES, _SCALE_MIN * middle)
+    beyond = middle + (_DAYS_LIMIT - _MEDIAN) * scale
+    return float(max(beyond, _DAYS_TIMES * np.quantile(longest, 0.9)))
+
+
+def _limit_of_weeks(longest: Floats) -> float:
+    """By those below the median: of eight weeks, one with a stall is an eighth."""
+    if len(longest) < WEEKS_MIN:
+        return float("inf")
+    low, middle = np.quantile(longest, (0.25, 0.5))
+    scale = max((middle - low) / _BELOW_MEDIAN, _SCALE_MIN * middle)
+    return float(max(middle + _WEEKS_LIMIT * scale, _WEEKS_TIMES * middle))
+
+
+def _overlap(hours: npt.NDArray[np.int64], begin: float, end: float) -> Floats:
+    """How much of each hour lies between two moments, in hours since 1970."""
+    found: Floats = np.clip(np.minimum(hours + 1, end) - np.maximum(hours, begin), 0.0, None)
+    return found

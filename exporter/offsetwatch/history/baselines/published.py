@@ -1,0 +1,53 @@
+"""The document of what is usual, on disk. Written by baselines.py, read by the daemon: without
+Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.disk import sync_folder
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables.status import raw_of
+from offsetwatch.model.baselines import Baselines, Damaged, decoded, encoded
+
+BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def path_of(base: Path) -> Path:
+    """Where it is."""
+    return base / "ops" / "baselines.json"
+
+
+def published(base: Path) -> Baselines | None:
+    """The newest document; None where there is none. Raises HistoryError for one that cannot be
+    read, or is not whole.
+    """
+    path = path_of(base)
+    raw = raw_of(path, BYTES_MAX)
+    if raw is None:
+        return None
+    if len(raw) > BYTES_MAX:
+        raise HistoryError(f"{path} is larger than {BYTES_MAX} bytes")
+    try:
+        return decoded(raw)
+    except Damaged as exc:
+        raise HistoryError(f"{path} is damaged: {exc}") from exc
+
+
+def publish(base: Path, found: Baselines) -> None:
+    """Put it in the old one's place, whole. Raises HistoryError; the old one then stays."""
+    path = path_of(base)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            file.write(encoded(found))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be written: {exc.strerror}") from exc

@@ -1,0 +1,128 @@
+"""Reports as files, each written whole: what stands under a name is replaced only by all of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from offsetwatch.disk import sync_folder
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.failover_report.moves import Exposure, Moment, Why
+from offsetwatch.history.failover_report.told import PartitionMinutes, Report, reread_s
+
+_TIME = pa.timestamp("us", tz="UTC")
+# The columns are a contract: they are added to, and never renamed. Offsets name the NEXT record,
+# but for `replicated`.
+SCHEMA = pa.schema(
+    [
+        pa.field("minute", _TIME, nullable=False),
+        pa.field("connect_cluster", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("target", pa.string(), nullable=False),
+        pa.field("group_id", pa.string()),  # null: the partition alone, whoever reads it
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("remote_topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("sampled_at", _TIME),  # of what the next ten columns say
+        pa.field("position", pa.int64()),
+        pa.field("landing", pa.int64()),
+        pa.field("landing_from", pa.string()),  # group | checkpoint
+        pa.field("checkpoint_at", _TIME),
+        pa.field("best", pa.int64()),
+        pa.field("translated", pa.int64()),
+        pa.field("reread", pa.int64()),
+        pa.field("skip", pa.int64()),
+        pa.field("pace_per_s", pa.float64()),
+        pa.field("reread_s", pa.float64()),
+        pa.field("unknown", pa.string()),  # why reread is null
+        pa.field("ends_at", _TIME),  # of what the columns after it say
+        pa.field("log_end", pa.int64()),
+        pa.field("replicated", pa.int64()),  # the LAST record known to be on the target
+        pa.field("missing", pa.int64()),
+        pa.field("missing_age_s_min", pa.float64()),
+        pa.field("missing_age_s_max", pa.float64()),
+    ]
+)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Raises HistoryError where it cannot be written; what was there stays."""
+    _put(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def write_rows(path: Path, report: Report) -> None:
+    """A row for every partition and minute, as Parquet. Raises HistoryError likewise."""
+
+    def write(partial: Path) -> None:
+        with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:
+            for of in report.partitions:
+                file.write_batch(_batch(report, of))
+
+    _put(path, write)
+
+
+def _put(path: Path, write: Callable[[Path], object]) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        try:
+            write(partial)
+            with partial.open("rb") as written:
+                os.fsync(written.fileno())
+            partial.replace(path)
+            sync_folder(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _batch(report: Report, of: PartitionMinutes) -> pa.RecordBatch:
+    whose = (report.connect_cluster, report.source, report.target)
+    where = (of.group, of.topic, of.remote, of.partition)
+    rows = [
+        (_micros(minute), *whose, *where, *_met(moment, begun=place >= of.begun), *_exposed(ends))
+        for place, minute, moment, ends in _rows(report.minutes, of)
+    ]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _rows(
+    minutes: Sequence[float], of: PartitionMinutes
+) -> Iterator[tuple[int, float, tuple[float, Moment] | None, tuple[float, Exposure] | None]]:
+    moments = of.moments or [None] * len(minutes)
+    for place, minute in enumerate(minutes):
+        yield place, minute, moments[place], of.exposures[place]
+
+
+def _met(sample: tuple[float, Moment] | None, *, begun: bool) -> tuple[Any, ...]:
+    if sample is None:
+        return (*(None,) * 11, Why.NOT_SAMPLED.value if begun else None)
+    at, moment = sample
+    return (
+        *(_micros(at), moment.position, moment.landing, moment.landing_from),
+        _micros(moment.checkpoint_at),
+        *(moment.met.best, moment.met.translated, moment.met.reread, moment.met.skip),
+        *(moment.pace, reread_s(moment)),
+        None if moment.why is None else moment.why.value,
+    )
+
+
+def _exposed(sample: tuple[float, Exposure] | None) -> tuple[Any, ...]:
+    if sample is None:
+        return (None,) * 6
+    at, ends = sample
+    return (
+        *(_micros(at), ends.end, ends.replicated, ends.records),
+        *(ends.age_s_min, ends.age_s_max),
+    )
+
+
+def _micros(at: float | None) -> int | None:
+    return None if at is None else round(at * 1_000_000)

@@ -1,0 +1,308 @@
+"""What moving a group to the target of a flow would have met, at moments that are past. Pure.
+
+The daemon's own arithmetic (state/landing.py, state/syncs.py, state/lag.py), asked again of what
+was known at each sample of a group's position: everything is taken as of that sample, never as of
+the minute it is shown for, or a position a minute old would be held against a checkpoint of now.
+read.py reads what this needs, told.py makes minutes of what it finds.
+
+A number is left out for the daemon's reasons (failover.py), and where
+
+- records of that time may not have been read into the tables yet;
+- compaction may have taken the checkpoint that was the newest then: offsets are missing behind the
+  one before, and no run was there to read them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, Generic, TypeVar
+
+from offsetwatch.history.failover_report.known import (
+    STALE_S,
+    CheckpointSaid,
+    Committed,
+    Ends,
+    Known,
+    Member,
+    Series,
+    Sync,
+)
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.lag import replication_lag
+from offsetwatch.state.landing import Met, Standing, met
+from offsetwatch.state.syncs import PartitionSyncs
+
+PACE_S: Final = 600.0  # over how long a group's pace is measured,
+PACE_S_MIN: Final = 60.0  # and at least
+
+T = TypeVar("T")
+
+
+class Why(StrEnum):
+    """Why there is no number. Names are only ever added."""
+
+    NOT_SAMPLED = "not_sampled"
+    NOT_READ = "not_read"
+    NO_LOG_ENDS = "no_log_ends"
+    BEYOND_THE_END = "beyond_the_end"
+    NO_SYNCS = "no_syncs"
+    NOT_TRANSLATED = "not_translated"
+    NO_LANDING = "no_landing"
+    CHECKPOINT_HIDDEN = "checkpoint_hidden"
+    OUTSIDE_THE_LOG = "outside_the_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a group would have met in one partition at one sample of its position.
+
+    pace      records a second that it has gone on by, lately; None if it stood still, went back or
+              was not watched for long enough
+    why       of a re-read that is not known
+    """
+
+    position: int
+    landing: int | None
+    landing_from: str | None
+    checkpoint_at: float | None
+    met: Met
+    pace: float | None
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What the target did not have of one partition at one sample of its log's end.
+
+    replicated    the last upstream offset known to be there
+    records       after it, at most: what is no record, and what came in the minute since the commit
+                  that tells of it, counts too
+    age_s_min, age_s_max    between which the age of the oldest of them lay; the latter None where
+                  nobody looked early enough
+    """
+
+    end: int
+    replicated: int | None
+    records: int | None
+    age_s_min: float | None
+    age_s_max: float | None
+
+
+class Replay:
+    """The flow as it was, moved on from moment to moment. For one pass through the samples."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._syncs = _Feed(known.syncs, lambda sync: sync.at)
+        self._checkpoints = _Feed(known.checkpoints, lambda said: said.at)
+        self._commits = _Feed(known.commits, lambda commit: commit.at)
+        self._restarts = _Feed(known.restarts, float)
+        self._tasks_known = False
+        self._read: dict[TopicPartition, tuple[PartitionSyncs, Sync]] = {}
+        self._said: dict[tuple[str, TopicPartition], CheckpointSaid] = {}
+        self._copied: dict[TopicPartition, Committed] = {}
+        self._rounds = sorted({at for ends in known.here.values() for at in ends.times})
+
+    def forward(self, at: float) -> None:
+        """Take in all that was in the logs by this moment; never back."""
+        for restart in self._restarts.until(at):
+            self._read_syncs(restart)
+            for syncs, _ in self._read.values():
+                syncs.emptied()
+            self._tasks_known = True
+        self._read_syncs(at)
+        for said in self._checkpoints.until(at):
+            if said.anew:
+                self._said.clear()
+            self._said[said.group, said.where] = said
+        for commit in self._commits.until(at):
+            self._copied[commit.where] = commit
+
+    def _read_syncs(self, at: float) -> None:
+        for sync in self._syncs.until(at):
+            if sync.anew:
+                self._read.clear()
+            known = self._read.get(sync.where)
+            syncs = PartitionSyncs() if known is None else known[0]
+            syncs.read(sync.upstream, sync.downstream, live=sync.joined)
+            self._read[sync.where] = (syncs, sync)
+
+    def syncs_of(self, where: TopicPartition) -> PartitionSyncs | None:
+        """What the syncs told of an upstream partition."""
+        known = self._read.get(where)
+        return None if known is None or where in self._known.not_ours else known[0]
+
+    def moment(self, member: Member, place: int) -> Moment:
+        """Of the sample at this place; forward() has come to its time, and no farther."""
+        positions = self._known.positions[member]
+        at, position = positions.times[place], positions.values[place]
+        group, topic, partition = member
+        where = TopicPartition(topic, partition)
+        own = _exactly(self._known.own.get(member), at)
+        copy = TopicPartition(self._known.remote.get(topic, ""), partition)
+        said = self._said.get((group, copy))
+        hidden = own is None and said is not None and self._hidden(said)
+        syncs = self.syncs_of(where)
+        standing = Standing(
+            upstream=position,
+            own=own,
+            checkpoint=None if said is None or hidden else said.downstream,
+            syncs=syncs,
+            here=_bounds(_exactly(self._known.here.get(where), at)),
+            there=_bounds(_exactly(self._known.there.get(where), at)),
+            # What counts as of this round was there before it began, and ends are asked for in it.
+            synced_before=True,
+            landed_before=True,
+        )
+        found = met(standing) if at <= self._known.read_until else Met()
+        if not self._tasks_known:
+            found = replace(found, translated=None)
+        why = None
+        if found.reread is None:
+            why = Why.NOT_READ if at > self._known.read_until else _why(standing, found, hidden)
+        return Moment(
+            position=position,
+            landing=standing.landing,
+            landing_from=standing.landing_from,
+            checkpoint_at=None if said is None or hidden else said.stamp,
+            met=found,
+            pace=pace(positions, place),
+            why=why,
+        )
+
+    def exposure(self, where: TopicPartition, place: int) -> Exposure:
+        """Of the log's end at this place, as moment()."""
+        ends = self._known.here[where]
+        at, bounds = ends.times[place], ends.values[place]
+        replicated = self._replicated(where) if at <= self._known.read_until else None
+        lag = None if replicated is None else replication_lag(replicated, bounds.end)
+        if replicated is None or lag is None or lag.ahead:
+            return Exposure(bounds.end, replicated, None, None, None)
+        if not lag.records:
+            return Exposure(bounds.end, replicated, 0, 0.0, 0.0)
+        least, most = _age(ends, place, max(replicated + 1, bounds.start))
+        return Exposure(bounds.end, replicated, lag.records, least, most)
+
+    def _replicated(self, where: TopicPartition) -> int | None:
+        """The commit alone: timestamps of two writers do not tell which syncs came after it."""
+        commit = self._copied.get(where)
+        return None if commit is None else commit.offset
+
+    def _hidden(self, said: CheckpointSaid) -> bool:
+        """May a later one have been there, which compaction took before anybody had read it?
+
+        While a run was there to read, what is missing is what transactions leave in a log: to take
+        a record, compaction would need a newer one of its key, a new segment and a minute.
+        """
+        if said.whole or said.until is None:
+            return False
+        first = bisect_right(self._rounds, said.at) - 1
+        last = bisect_right(self._rounds, said.until)
+        looked = self._rounds[max(0, first) : last + 1]
+        if first < 0 or looked[-1] < said.until - STALE_S:
+            return True
+        return any(later - earlier > STALE_S for earlier, later in pairwise(looked))
+
+
+class _Feed(Generic[T]):
+    """Records, each handed out once its time has come."""
+
+    def __init__(self, records: Sequence[T], when: Callable[[T], float]) -> None:
+        self._records = records
+        self._when = when
+        self._next = 0
+
+    def until(self, at: float) -> Iterator[T]:
+        while self._next < len(self._records):
+            record = self._records[self._next]
+            if self._when(record) > at:
+                return
+            self._next += 1
+            yield record
+
+
+def replayed(
+    known: Known, since: float, until: float
+) -> tuple[dict[Member, Series[Moment]], dict[TopicPartition, Series[Exposure]]]:
+    """Every sample in this span, in one pass: what each group would have met, and what the target
+    did not have of each partition.
+    """
+    moments: dict[Member, Series[Moment]] = {member: Series() for member in known.positions}
+    exposures: dict[TopicPartition, Series[Exposure]] = {where: Series() for where in known.here}
+    wanted: list[tuple[float, int, Member | TopicPartition]] = [
+        *_places(known.positions, since, until),
+        *_places(known.here, since, until),
+    ]
+    replay = Replay(known)
+    for at, place, whose in sorted(wanted, key=lambda one: one[0]):
+        replay.forward(at)
+        if isinstance(whose, TopicPartition):
+            exposures[whose].add(at, replay.exposure(whose, place))
+        else:
+            moments[whose].add(at, replay.moment(whose, place))
+    return moments, exposures
+
+
+K = TypeVar("K")
+S = TypeVar("S")
+
+
+def _places(
+    samples: Mapping[K, Series[S]], since: float, until: float
+) -> Iterator[tuple[float, int, K]]:
+    for whose, series in samples.items():
+        for place, at in enumerate(series.times):
+            if since - STALE_S <= at <= until:
+                yield at, place, whose
+
+
+def pace(positions: Series[int], place: int) -> float | None:
+    """Records a second by which a position went on before this sample. See Moment."""
+    at, position = positions.times[place], positions.values[place]
+    first = place
+    while first > 0 and at - positions.times[first - 1] <= PACE_S:
+        if positions.values[first - 1] > positions.values[first]:
+            break
+        first -= 1
+    span_s, went_on = at - positions.times[first], position - positions.values[first]
+    return went_on / span_s if span_s >= PACE_S_MIN and went_on > 0 else None
+
+
+def _exactly(series: Series[T] | None, at: float) -> T | None:
+    return None if series is None else series.exactly(at)
+
+
+def _bounds(ends: Ends | None) -> LogBounds | None:
+    # The last stable offset is not sampled, and where a group lands does not depend on it.
+    return None if ends is None else LogBounds(ends.start, ends.end, ends.end)
+
+
+def _why(at: Standing, found: Met, hidden: bool) -> Why:  # noqa: FBT001 - internal
+    if at.here is None or at.there is None:
+        return Why.NO_LOG_ENDS
+    if at.upstream > at.here.end:
+        return Why.BEYOND_THE_END
+    if at.syncs is None:
+        return Why.NO_SYNCS
+    if found.best is None:
+        return Why.NOT_TRANSLATED
+    if at.landing is None:
+        return Why.CHECKPOINT_HIDDEN if hidden else Why.NO_LANDING
+    return Why.OUTSIDE_THE_LOG
+
+
+def _age(ends: Series[Ends], place: int, following: int) -> tuple[float, float | None]:
+    """Between which the age of the record at this offset lies, at this sample: it was there at the
+    first one whose end is beyond it, and not at the one before.
+    """
+    at, first = ends.times[place], place
+    while first > 0 and following < ends.values[first - 1].end <= ends.values[first].end:
+        first -= 1
+    # An end that went back is another topic's: nobody looked before it.
+    looked = first > 0 and ends.values[first - 1].end <= following
+    return at - ends.times[first], at - ends.times[first - 1] if looked else None

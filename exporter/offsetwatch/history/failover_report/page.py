@@ -1,0 +1,219 @@
+"""The report as one page of HTML, whole in itself: no script, nothing to fetch. Pure.
+
+Well-formed as XML too. It follows the reader's choice of light or dark, and a phone's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from html import escape
+from typing import Final
+
+from offsetwatch.history.failover_report.plot import Line, plot
+from offsetwatch.history.failover_report.told import PartitionMinutes, Report, Told
+from offsetwatch.history.failover_report.words import CURVES, REASONS, figure, moment
+
+# Beyond that a browser has long to draw; all of them are in the table, and in the Parquet file.
+DRAWN_MAX: Final = 50
+PARTITIONS_MAX: Final = 3  # named of a worst moment
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --faint: #5b636d; --paper: #ffffff;
+  --card: #f4f6f8; --rule: #d5dae0; --gap: #d9dde2; --a: #b34700; --b: #a3004d; --c: #0059a8;
+  --d: #5f6b00; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --faint: #a4adb8; --paper: #14171a;
+  --card: #1d2126; --rule: #394049; --gap: #333a43; --a: #ff9d57; --b: #ff7fb5; --c: #6cb8ff;
+  --d: #c9d45a; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 70rem; color: var(--ink);
+  background: var(--paper); font: 1rem/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: .3rem 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; overflow-wrap: anywhere; }
+p, li { max-width: 48rem; } .faint { color: var(--faint); }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--rule);
+  white-space: nowrap; } .n { text-align: right; font-variant-numeric: tabular-nums; }
+figure { margin: 1rem 0; padding: .8rem; background: var(--card); border-radius: .5rem; }
+figcaption { font-weight: 600; }
+.legend { font-size: .85rem; color: var(--faint); margin: .2rem 0 .6rem; }
+.key { margin-right: 1rem; white-space: nowrap; }
+.key i { display: inline-block; width: 1.1rem; border-top: 3px solid; margin-right: .35rem;
+  vertical-align: middle; } .key i.gap { border-top: .7rem solid var(--gap); }
+.plot { display: grid; grid-template-columns: auto 1fr; gap: .5rem; }
+.y { display: flex; flex-direction: column; justify-content: space-between; height: 11rem;
+  min-width: 4.5rem; font-size: .8rem; color: var(--faint); text-align: right; }
+svg { display: block; width: 100%; height: 11rem; }
+.x { position: relative; height: 1.2rem; font-size: .8rem; color: var(--faint); }
+.x span { position: absolute; }
+path { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
+path.grid { stroke: var(--rule); stroke-width: 1; } rect.gap { fill: var(--gap); }
+.a { stroke: var(--a); border-color: var(--a) !important; }
+.b { stroke: var(--b); border-color: var(--b) !important; }
+.c { stroke: var(--c); border-color: var(--c) !important; }
+.d { stroke: var(--d); border-color: var(--d) !important; }
+.key i.b, .key i.d { border-top-style: dashed; } path.b, path.d { stroke-dasharray: 6 4; }
+"""
+
+_METHOD: Final = """\
+After a failover a group continues from its own commit on the target, if it had one, else from its
+newest checkpoint. The exact position follows from the offset syncs that MirrorMaker had sent by
+then. The records between the two would have been read again, or never. Every figure is of the
+moment at which the group's position was sampled.
+
+Records that were not on the target lie between the last that MirrorMaker was known to have copied
+and the end of the upstream log: at most so many, as commits come up to a minute late, and
+transaction markers and compaction gaps count as records. The age of the oldest lies between the two
+samples around its coming.
+
+The time to read records again is at the group's own rate: that of the ten minutes before, each
+partition by itself. A group that waits for new records can read old ones faster.
+
+Where others write into the target topic, or MirrorMaker copies a topic written in transactions in
+transactions of its own, what is no record may be counted as one.
+
+What is not known is a gap, and is in no median. A group's figure is not known where that of one of
+its partitions is not. Clocks are those of MirrorMaker's hosts and of the host of history run: what
+they differ by, a moment may be out.
+"""
+# The browser itself refuses whatever else might be asked for.
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(report: Report) -> str:
+    """See the module."""
+    title = f"Failover {report.source} → {report.target}"
+    drawn = sorted(report.groups, key=_most, reverse=True)[:DRAWN_MAX]
+    begin, end = moment(report.minutes[0]), moment(report.minutes[-1])
+    about = (
+        f"Connect cluster {report.connect_cluster}, {begin} to {end}, {len(report.minutes)} "
+        "minutes. What moving a group to the target would have met at each of them."
+    )
+    left_out = len(report.groups) - len(drawn)
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8"/>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"/>',
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="faint">{escape(about)}</p>',
+            *_list(report.notes),
+            *_table(report),
+            *_flow(report),
+            *(part for told in drawn for part in _group(report, told)),
+            *([f'<p class="faint">{left_out} more groups are not drawn.</p>'] if left_out else ()),
+            "<h2>How it is reckoned</h2>",
+            *_list(_METHOD.split("\n\n")),
+            "</body></html>\n",
+        )
+    )
+
+
+def _most(told: Told) -> tuple[float, str]:
+    return (told.figures["reread"].most or 0, told.group or "")
+
+
+def _list(rows: Iterable[str]) -> Iterator[str]:
+    items = "".join(f"<li>{escape(row)}</li>" for row in rows)
+    if items:
+        yield f"<ul>{items}</ul>"
+
+
+def _table(report: Report) -> Iterator[str]:
+    yield (
+        '<div class="wide"><table><thead><tr><th>group</th><th>at a failover</th>'
+        '<th class="n">minutes known</th><th class="n">median</th><th class="n">95 %</th>'
+        '<th class="n">most</th><th>worst at</th></tr></thead><tbody>'
+    )
+    for told in (*report.groups, report.flow):
+        for name, at in told.figures.items():
+            values = (figure(name, value) or "-" for value in (at.median, at.p95, at.most))
+            worst = told.worst[name][:1]
+            yield (
+                f"<tr><td>{escape(told.group or 'the flow')}</td><td>{CURVES[name]}</td>"
+                f'<td class="n">{at.known} of {at.of}</td>'
+                + "".join(f'<td class="n">{value}</td>' for value in values)
+                + f"<td>{moment(worst[0].at) if worst else '-'}</td></tr>"
+            )
+    yield "</tbody></table></div>"
+
+
+def _flow(report: Report) -> Iterator[str]:
+    yield f"<h2>The flow: {report.flow.partitions} partitions</h2>"
+    yield from _exposure(report, report.flow)
+
+
+def _exposure(report: Report, told: Told) -> Iterator[str]:
+    curves = told.curves
+    yield plot(
+        "Records that the target did not have",
+        report.minutes,
+        [Line(CURVES["missing"], "c", curves.missing)],
+        partial(_said, "missing"),
+    )
+    yield plot(
+        "Age of the oldest of them",
+        report.minutes,
+        [Line("at least", "c", curves.age_min), Line("at most", "d", curves.age_max)],
+        partial(_said, "age_max"),
+    )
+
+
+def _group(report: Report, told: Told) -> Iterator[str]:
+    curves = told.curves
+    yield f"<h2>{escape(told.group or '')}: {told.partitions} partitions</h2>"
+    yield plot(
+        "Records read again or never after a move at this minute",
+        report.minutes,
+        [Line("read again", "a", curves.reread), Line("never read", "b", curves.skip)],
+        partial(_said, "reread"),
+    )
+    yield plot(
+        "Time to read them again, at the group's own rate",
+        report.minutes,
+        [Line(CURVES["reread_s"], "a", curves.reread_s)],
+        partial(_said, "reread_s"),
+    )
+    yield from _exposure(report, told)
+    yield from _list((*_worst(report, told), *_unknown(told)))
+
+
+def _said(name: str, value: float) -> str:
+    return figure(name, value) or ""
+
+
+def _worst(report: Report, told: Told) -> Iterator[str]:
+    members = [of for of in report.partitions if of.group == told.group]
+    for name in ("reread", "skip"):
+        for worst in told.worst[name]:
+            place = report.minutes.index(worst.at)
+            shares = "; ".join(_shares(members, name, place))
+            yield f"{moment(worst.at)}: {figure(name, worst.value)} {CURVES[name]} ({shares})"
+
+
+def _shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
+    """The partitions that most of a worst moment is of."""
+    found = []
+    for of in members:
+        sample = of.moments[place]
+        count = None if sample is None else getattr(sample[1].met, name)
+        if sample is not None and count:
+            found.append((count, of, sample[1]))
+    found.sort(key=lambda one: (-one[0], one[1].topic, one[1].partition))
+    for count, of, at in found[:PARTITIONS_MAX]:
+        by = "its own commit" if at.landing_from == "group" else "a checkpoint"
+        if at.checkpoint_at is not None and by == "a checkpoint":
+            by = f"{by} of {moment(at.checkpoint_at)}"
+        yield (
+            f"{of.topic}-{of.partition}: {figure(name, count)}, from {at.position} it lands on "
+            f"{at.landing} by {by}, best would be {at.met.best}"
+        )
+    if len(found) > PARTITIONS_MAX:
+        yield f"and {len(found) - PARTITIONS_MAX} more"
+
+
+def _unknown(told: Told) -> Iterator[str]:
+    for reason, count in sorted(told.unknown.items()):
+        yield f"not known: {REASONS[reason]} ({count} times)"

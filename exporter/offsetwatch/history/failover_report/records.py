@@ -1,0 +1,237 @@
+"""Records of one flow up to the end of a past window: syncs, checkpoints, the connector's commits,
+and when tasks may have begun anew. Called by read.py. No JVM.
+
+Of records before the window only what still counts in it is taken: of syncs the corners of the
+lines they lie on (state/syncs.py needs no others), of checkpoints and commits the newest of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from offsetwatch.history.failover_report.known import STALE_S, CheckpointSaid, Committed, Sync
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.logs import moment, quoted
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    OFFSET_SYNCS,
+    STATUS,
+    Table,
+)
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+
+_SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
+_COMMIT: Final = (
+    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
+)
+PLANNED_S: Final = 30.0  # more than passes on a busy machine until a batch that is planned begins
+_CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Unix seconds, both included. `groups`: only these; empty for all of them."""
+
+    since: float
+    until: float
+    groups: frozenset[str] = frozenset()
+
+
+def syncs(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Sync]:
+    """In the order of the log. Of those before the window, the corners of their lines."""
+    query = f"""
+        WITH {_logged(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
+            SELECT *, sync_upstream - sync_downstream AS line,
+                   lag(sync_upstream - sync_downstream) OVER own AS line_before,
+                   lead(sync_upstream - sync_downstream) OVER own AS line_after,
+                   lag(sync_upstream) OVER own AS before, lead(sync_upstream) OVER own AS after,
+                   lag(holes) OVER own AS holes_before
+            FROM logged WHERE error IS NULL
+            WINDOW own AS (PARTITION BY topic_id, sync_topic, sync_partition ORDER BY koffset)
+        )
+        SELECT settled, kts, topic_id, sync_topic, sync_partition, sync_upstream, sync_downstream,
+               coalesce(holes = holes_before, FALSE) AS joined
+        FROM placed
+        WHERE {_until(window)} AND (
+            settled >= {moment(window.since - STALE_S)} OR before IS NULL OR after IS NULL
+            OR line <> line_before OR line <> line_after
+            OR before >= sync_upstream OR after <= sync_upstream)
+        ORDER BY generation, topic_id, koffset
+        """  # noqa: S608 - quoted
+    last = None
+    for at, stamp, topic_id, name, partition, upstream, downstream, joined in _settled(
+        query_rows(base, BRONZE_RECORDS, query)
+    ):
+        where = TopicPartition(name, partition)
+        yield Sync(at, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        last = topic_id
+
+
+def checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[CheckpointSaid]:
+    """In the order of the log. Of those before the window, the newest of each key."""
+    query = f"""
+        WITH {_logged(topic, CHECKPOINTS, "key, observation")}, placed AS (
+            SELECT *, lead(settled) OVER own AS until, lead(holes) OVER own AS holes_after
+            FROM logged WHERE error IS NULL AND observation IS NOT NULL
+            WINDOW own AS (PARTITION BY topic_id, key ORDER BY koffset)
+        )
+        SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
+               coalesce(holes = holes_after, TRUE) AS whole
+        FROM placed
+        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
+        ORDER BY generation, topic_id, koffset
+        """  # noqa: S608 - quoted
+    last = None
+    for at, stamp, topic_id, told, until, whole in _settled(
+        query_rows(base, BRONZE_RECORDS, query)
+    ):
+        said = msgspec.json.decode(told)
+        yield CheckpointSaid(
+            at=at,
+            stamp=stamp,
+            group=said["group"],
+            where=TopicPartition(said["topic"], said["partition"]),
+            downstream=said["downstream_offset"],
+            until=until,
+            whole=whole,
+            anew=topic_id != last,
+        )
+        last = topic_id
+
+
+def commits(base: Path, flow: MirrorFlow, home: KafkaTopic, window: Window) -> Iterator[Committed]:
+    """Of the flow's MirrorSourceConnector, in order of time; before the window, the newest ones."""
+    mine = (
+        f"connector = {quoted(flow.connector)} AND mirror_cluster = {quoted(flow.source)} "
+        f"AND connect_cluster = {quoted(flow.connect_cluster)} AND canonical"
+    )
+    query = f"""
+        WITH {_logged(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (
+            SELECT *, lead(settled) OVER own AS until FROM logged WHERE error IS NULL AND {mine}
+            WINDOW own AS (PARTITION BY topic_id, mirror_topic, mirror_partition ORDER BY koffset)
+        )
+        SELECT settled, kts, mirror_topic, mirror_partition, pos
+        FROM placed
+        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
+        ORDER BY generation, topic_id, kpartition, koffset
+        """  # noqa: S608 - quoted
+    found = [
+        Committed(at, stamp, TopicPartition(topic, partition), position)
+        for at, stamp, topic, partition, position in tuples(query_rows(base, BRONZE_RECORDS, query))
+    ]
+    # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
+    yield from sorted(found, key=lambda commit: commit.at)
+
+
+def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
+    """These columns of a topic's rows, with
+
+    generation    when the first record of the topic under this id was read
+    settled       since when it was in its log: not later than it was read, nor than any behind it
+    holes         how often offsets are missing up to it, from the first that was ever read
+    """
+    return f"""
+        numbered AS (
+            SELECT topic_id, kpartition, koffset, kts, ingest_ts, error, {columns},
+                   koffset - lag(koffset) OVER log AS step
+            FROM records WHERE kind = '{kind}' AND {_of(topic)}
+            WINDOW log AS (PARTITION BY topic_id, kpartition ORDER BY koffset)
+        ), logged AS (
+            SELECT *, min(ingest_ts) OVER (PARTITION BY topic_id) AS generation,
+                   sum(CASE WHEN step = 1 THEN 0 ELSE 1 END)
+                       OVER (PARTITION BY topic_id, kpartition ORDER BY koffset) AS holes,
+                   min(least(kts, ingest_ts)) OVER (
+                       PARTITION BY topic_id, kpartition ORDER BY koffset DESC
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS settled
+            FROM numbered
+        )
+        """  # noqa: S608 - quoted
+
+
+def _until(window: Window) -> str:
+    return f"settled <= {moment(window.until)}"
+
+
+def _settled(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """In order of time as well, where a topic was created again: what stood in the old one stood
+    there before anything did in the new one.
+    """
+    found: list[tuple[Any, ...]] = []
+    least = float("inf")
+    for at, *rest in reversed(list(tuples(rows))):
+        least = min(least, at)
+        found.append((least, *rest))
+    return found[::-1]
+
+
+def restarts(base: Path, connect_cluster: str, window: Window) -> list[float]:
+    """When a checkpoint task of this Connect cluster may have begun anew: at each word of a worker
+    on one, and before anybody listened. Empty where its status topic is not recorded.
+    """
+    whose = f"connect_cluster = {quoted(connect_cluster)} AND error IS NULL"
+    configured = f"""
+        SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {whose}
+              AND strpos(observation, {quoted(_CHECKPOINT_CLASS)}) > 0
+        """  # noqa: S608 - quoted
+    told = f"""
+        SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS heard, observation
+        FROM records WHERE kind = '{STATUS}' AND {whose}
+        ORDER BY at
+        """  # noqa: S608 - quoted
+    nouns = (
+        msgspec.json.decode(said)
+        for (said,) in tuples(query_rows(base, BRONZE_RECORDS, configured))
+    )
+    names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
+    found: list[float] = []
+    for at, heard, said in tuples(query_rows(base, BRONZE_RECORDS, told)):
+        noun = msgspec.json.decode(said)
+        if not found:
+            found.append(heard)
+        # Where nobody says which connectors these are, it may have been any.
+        if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
+            found.append(at)
+    return sorted(at for at in found if found[0] <= at <= window.until)
+
+
+def read_until(base: Path, kafkas: Collection[str]) -> float:
+    """All that these Kafka clusters' topics held by this moment has been read.
+
+    A batch takes in what was there when it was planned, a moment before its rows are stamped. So
+    of a cluster that is quiet nothing is certain until something comes; that proves all before it.
+    """
+    query = """
+        SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
+        """
+    found: dict[str, float] = dict(tuples(query_rows(base, BRONZE_RECORDS, query)))
+    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - PLANNED_S
+
+
+def _of(at: KafkaTopic) -> str:
+    return f"kafka = {quoted(at.kafka)} AND topic = {quoted(at.topic)}"
+
+
+def query_rows(base: Path, table: Table, query: str) -> pa.Table:
+    """What a query makes of a table, which it calls `records`. Raises HistoryError."""
+    return read.queried(base, query, records=table)
+
+
+def tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Its rows, with times in Unix seconds."""
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_timestamp(column.type):
+            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+            columns.append([None if at is None else at / 1e6 for at in micros])
+        else:
+            columns.append(column.to_pylist())
+    return zip(*columns, strict=True)

@@ -1,0 +1,304 @@
+"""Minutes and figures of what moves.py finds: what is drawn, printed and stored. Pure.
+
+A minute has what the newest sample says that is no older than STALE_S. A group's figure is that of
+all its partitions together, and is not known where one of them is not: a sum of what is known would
+look better than it was. Figures are those of minutes that were: the median and the 95th percentile
+are such ones too (nearest rank), so integers stay exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.failover_report.known import Known, Member, Series
+from offsetwatch.history.failover_report.moves import Exposure, Moment, Why
+from offsetwatch.model.topology import TopicPartition
+
+STEP_S: Final = 60
+WORST_MAX: Final = 3
+APART_S: Final = 600.0  # worst moments that lie closer are one
+# Each takes a third of a kilobyte and a ten-thousandth of a second: of a thousand partitions that
+# groups read, nearly three days.
+MINUTES_MAX: Final = 4_000_000
+
+T = TypeVar("T")
+Curve = list[float | None]  # a value for each minute; integers where the figure counts records
+Sampled = list[tuple[float, T] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMinutes:
+    """A partition, minute by minute, each with the time of its sample.
+
+    group        None: the partition alone, whoever reads it; `moments` is empty then
+    begun        of how many minutes at the front nothing was committed yet, and nothing is missing
+    """
+
+    group: str | None
+    topic: str
+    remote: str
+    partition: int
+    begun: int
+    moments: Sampled[Moment]
+    exposures: Sampled[Exposure]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of so many minutes, `known` ones; None where none is."""
+
+    known: int
+    of: int
+    median: float | None
+    p95: float | None
+    most: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A minute, and what the figure was."""
+
+    at: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """What is drawn of a group, or of the flow (which has the last three).
+
+    reread, skip     records that the group would have read again, or never, had it moved then
+    reread_s         how long reading them again would have taken it, each partition at its own pace
+    missing          upstream records that the target did not have, at most
+    age_min, age_max seconds between which the age of the oldest of them lay
+    """
+
+    reread: Curve
+    skip: Curve
+    reread_s: Curve
+    missing: Curve
+    age_min: Curve
+    age_max: Curve
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A group, or the flow (`group` is None).
+
+    unknown    for how many minutes of partitions a re-read is not known, by reason
+    worst      minutes by the name of a curve
+    """
+
+    group: str | None
+    partitions: int
+    curves: Curves
+    figures: Mapping[str, Figures]
+    worst: Mapping[str, tuple[Worst, ...]]
+    unknown: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything. `minutes` are the moments that each curve has a value of."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    minutes: Sequence[float]
+    flow: Told
+    groups: tuple[Told, ...]
+    partitions: tuple[PartitionMinutes, ...]
+    notes: tuple[str, ...]
+
+
+RECORDS: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
+NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
+
+
+def minutes_of(since: float, until: float) -> list[float]:
+    """The whole minutes in between. Raises HistoryError if there is none."""
+    first, last = math.ceil(since / STEP_S), math.floor(until / STEP_S)
+    if last < first:
+        raise HistoryError("there is no whole minute in that time")
+    return [float(number * STEP_S) for number in range(first, last + 1)]
+
+
+def report(
+    known: Known,
+    minutes: Sequence[float],
+    moments: Mapping[Member, Series[Moment]],
+    exposures: Mapping[TopicPartition, Series[Exposure]],
+) -> Report:
+    """See the module. Raises HistoryError where that would be too much to hold."""
+    if (len(moments) + len(exposures)) * len(minutes) > MINUTES_MAX:
+        raise HistoryError(
+            f"{len(moments)} partitions of groups over {len(minutes)} minutes are more than "
+            f"{MINUTES_MAX} rows: ask for a shorter time, or name groups"
+        )
+    exposed = {where: _sampled(series, minutes) for where, series in exposures.items()}
+    nothing: Sampled[Exposure] = [None] * len(minutes)
+    alone = [
+        _minutes(known, None, where, 0, ([], exposed[where]))
+        for where in sorted(exposed)
+        if any(at is not None and at[1].replicated is not None for at in exposed[where])
+    ]
+    members = [
+        _minutes(
+            known,
+            group,
+            TopicPartition(topic, partition),
+            _before(minutes, known.positions[group, topic, partition].times[0]),
+            (
+                _sampled(moments[group, topic, partition], minutes),
+                exposed.get(TopicPartition(topic, partition), nothing),
+            ),
+        )
+        for group, topic, partition in sorted(moments)
+    ]
+    by_group: dict[str, list[PartitionMinutes]] = {}
+    for member in members:
+        by_group.setdefault(member.group or "", []).append(member)
+    return Report(
+        connect_cluster=known.flow.connect_cluster,
+        source=known.flow.source,
+        target=known.flow.target,
+        minutes=minutes,
+        flow=_told(None, alone, minutes),
+        groups=tuple(_told(group, those, minutes) for group, those in by_group.items()),
+        partitions=(*alone, *members),
+        notes=tuple(_notes(known, minutes)),
+    )
+
+
+def _minutes(
+    known: Known,
+    group: str | None,
+    where: TopicPartition,
+    begun: int,
+    found: tuple[Sampled[Moment], Sampled[Exposure]],
+) -> PartitionMinutes:
+    remote = known.remote[where.topic]
+    return PartitionMinutes(group, where.topic, remote, where.partition, begun, *found)
+
+
+def _sampled(series: Series[T], minutes: Sequence[float]) -> Sampled[T]:
+    return [series.newest(at) for at in minutes]
+
+
+def _before(minutes: Sequence[float], first: float) -> int:
+    return sum(at < first for at in minutes)
+
+
+def _told(group: str | None, members: list[PartitionMinutes], minutes: Sequence[float]) -> Told:
+    curves = Curves(
+        reread=_together(members, minutes, lambda at: at.met.reread, _moment_of, sum),
+        skip=_together(members, minutes, lambda at: at.met.skip, _moment_of, sum),
+        reread_s=_together(members, minutes, reread_s, _moment_of, max),
+        missing=_together(members, minutes, lambda at: at.records, _exposure_of, sum),
+        age_min=_together(members, minutes, lambda at: at.age_s_min, _exposure_of, max),
+        age_max=_together(members, minutes, lambda at: at.age_s_max, _exposure_of, max),
+    )
+    drawn = {name: getattr(curves, name) for name in NAMES if group or name in NAMES[3:]}
+    return Told(
+        group=group,
+        partitions=len(members),
+        curves=curves,
+        figures={name: _figures(curve) for name, curve in drawn.items()},
+        worst={name: _worst(curve, minutes) for name, curve in drawn.items()},
+        unknown=Counter(
+            (Why.NOT_SAMPLED if at is None else at[1].why).value  # type: ignore[union-attr]
+            for member in members
+            for at in member.moments[member.begun :]
+            if at is None or at[1].why is not None
+        ),
+    )
+
+
+def reread_s(at: Moment) -> float | None:
+    """Seconds that reading them again would take at the pace that the group went on at."""
+    if not at.met.reread:
+        return None if at.met.reread is None else 0.0
+    return None if at.pace is None else at.met.reread / at.pace
+
+
+def _moment_of(member: PartitionMinutes) -> Sampled[Moment]:
+    return member.moments
+
+
+def _exposure_of(member: PartitionMinutes) -> Sampled[Exposure]:
+    return member.exposures
+
+
+def _together(
+    members: list[PartitionMinutes],
+    minutes: Sequence[float],
+    figure: Callable[[T], float | None],
+    of: Callable[[PartitionMinutes], Sampled[T]],
+    put: Callable[[Iterable[float]], float],
+) -> Curve:
+    """Of all partitions that were there, if every one is known."""
+    found: Curve = []
+    samples = [(member.begun, of(member)) for member in members]
+    for place in range(len(minutes)):
+        values: list[float | None] = []
+        for begun, series in samples:
+            if place >= begun:
+                sample = series[place] if series else None
+                values.append(None if sample is None else figure(sample[1]))
+        known = [value for value in values if value is not None]
+        found.append(put(known) if known and len(known) == len(values) else None)
+    return found
+
+
+def _figures(curve: Curve) -> Figures:
+    known = sorted(value for value in curve if value is not None)
+    return Figures(
+        known=len(known),
+        of=len(curve),
+        median=_ranked(known, 0.5),
+        p95=_ranked(known, 0.95),
+        most=known[-1] if known else None,
+    )
+
+
+def _ranked(ordered: list[float], part: float) -> float | None:
+    """Nearest rank: the least value that so large a part of them does not exceed."""
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
+
+
+def _worst(curve: Curve, minutes: Sequence[float]) -> tuple[Worst, ...]:
+    """The highest, one of each episode, above 0."""
+    ranked = sorted(
+        ((value, at) for value, at in zip(curve, minutes, strict=True) if value),
+        key=lambda one: (-one[0], one[1]),
+    )
+    found: list[Worst] = []
+    for value, at in ranked:
+        if len(found) == WORST_MAX:
+            break
+        if all(abs(at - other.at) >= APART_S for other in found):
+            found.append(Worst(at, value))
+    return tuple(found)
+
+
+def _notes(known: Known, minutes: Sequence[float]) -> Iterable[str]:
+    """What is to be said of the answer as a whole."""
+    if known.flow.read_committed:
+        yield (
+            "the flow copies committed records only: what is missing counts to the end of the "
+            "upstream log, and so may count records of transactions that were still open"
+        )
+    if known.not_ours:
+        yield (
+            f"{len(known.not_ours)} partitions are copied by several flows that share an "
+            "offset-syncs topic: of those nothing is known"
+        )
+    if minutes[-1] > known.read_until:
+        late = sum(at > known.read_until for at in minutes)
+        yield f"of the last {late} minutes not everything may have been read into the tables yet"
+    if not known.positions:
+        yield "no group was sampled in a topic that the flow copies"

@@ -1,0 +1,137 @@
+"""Bronze: every record of the offset topics, bytes and meaning, exactly once.
+
+One stateless stream per Kafka cluster; nothing here keeps state, so a checkpoint is disposable and
+the code may change under it. Good and undecodable rows go to one table in one commit, which says
+which batch of which stream it is: a batch that comes again, after a kill, is known.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from offsetwatch.clock import Clock
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline.records import Role, bronze_rows
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS
+
+# Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
+# for cycles every 700 of them, as Python does by itself, is a fifth of what decoding costs.
+GARBAGE_MIN = 200_000
+
+_RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+
+def kafka_records(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    topics: Iterable[str],
+    *,
+    starting: Mapping[str, Mapping[str, int]],
+    offsets_per_trigger_max: int,
+) -> DataFrame:
+    """The stream of raw records, from these offsets on if it has no checkpoint yet.
+
+    failOnDataLoss stays on: a topic that was created again, or whose log start passed us, must stop
+    the stream. Without it Spark goes on in silence, having lost what nobody can bring back.
+    """
+    return (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", ",".join(sorted(topics)))
+        .option("startingOffsets", json.dumps(starting))
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(offsets_per_trigger_max))
+        .load()
+    )
+
+
+def written(
+    records: DataFrame, base: Path, kafka: str, by_topic: Mapping[str, Role], read_at: float
+) -> list[lake.File]:
+    """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
+
+    One file per core and partition of the table, not one per Kafka partition.
+    """
+    roles = dict(by_topic)  # pickled into the plan
+    moment = datetime.fromtimestamp(read_at, tz=UTC)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gc.set_threshold(GARBAGE_MIN)
+        return bronze_rows(batches, roles, kafka, moment)
+
+    cores = records.sparkSession.sparkContext.defaultParallelism
+    raw = records.select(*_RAW).coalesce(cores)
+    return lake.written(raw, base, BRONZE_RECORDS, through=decode)
+
+
+class Sink:
+    """Takes the batches of one stream into bronze. Spark calls it from a thread of its own.
+
+    vouch      raises if the topics are not those of `by_topic` any more; asked after a batch was
+               read and before it counts, as Spark looks at names and offsets only
+    failure    what the last batch failed with, if it did; Spark is told no more than that it did
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        kafka: str,
+        by_topic: Mapping[str, Role],
+        clock: Clock,
+        vouch: Callable[[], None],
+    ) -> None:
+        self.failure: Exception | None = None
+        self._base = base
+        self._kafka = kafka
+        self._by_topic = by_topic
+        self._clock = clock
+        self._vouch = vouch
+        self._stored: dict[int, lake.Stored] = {}
+        self._closed = False
+        self._committing = threading.Lock()
+
+    def __call__(self, records: DataFrame, number: int) -> None:
+        """Store this batch, if it is not yet."""
+        try:
+            self._store(records, number)
+        except Exception as exc:  # noqa: BLE001 - stream.py raises it, whatever it is
+            self.failure = exc
+            # Spark matches what it is told against an expression that runs out of stack on a text
+            # as long as a trace of Java's, and then takes the stream for one that ended well.
+            raise HistoryError(f"batch {number} was not stored") from None
+
+    def close(self) -> None:
+        """Commit nothing any more: a stopped stream's batch may still be at work, and who comes
+        after it goes by what bronze holds now.
+        """
+        with self._committing:
+            self._closed = True
+
+    def stored(self, number: int) -> lake.Stored:
+        """What this batch added; asked for once."""
+        return self._stored.pop(number, lake.Stored(0, 0))
+
+    def _store(self, records: DataFrame, number: int) -> None:
+        # The checkpoint's own id, which Spark's sink for Delta goes by too.
+        query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query is None:
+            raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
+        turn = lake.Turn(query, number)
+        if turn.done(self._base, BRONZE_RECORDS):
+            return
+        now = self._clock.now()
+        found = written(records, self._base, self._kafka, self._by_topic, now)
+        self._vouch()
+        with self._committing:
+            if self._closed:
+                raise HistoryError("the stream was stopped in the middle of a batch")
+            self._stored[number] = lake.append(found, self._base, BRONZE_RECORDS, turn)

@@ -1,0 +1,111 @@
+"""What one Kafka cluster has to be read of, and how its stream goes on with that. Needs no JVM.
+
+Called by jobs.py and stream.py: what Kafka has is held against what bronze has and what the
+checkpoint says (generations.py) before anything is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.errors import HistoryError, NotFound, Unsettled
+from offsetwatch.history.pipeline import checkpoints, lake
+from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.generations import Held, Plan, Source, plan
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+
+# To compile quickly rather than well costs less time and CPU for 700,000 offsets; where it no
+# longer does was not looked for.
+LONG_OFFSETS_MIN: Final = 1_000_000
+LEADER_TRIES = 20
+LEADER_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One Kafka cluster as the stream sees it.
+
+    properties    librdkafka's, to ask what there is; `options` are the same for Spark
+    by_topic      what every topic to be read holds
+    """
+
+    kafka: str
+    properties: Mapping[str, str] = field(repr=False)  # may hold passwords
+    options: Mapping[str, str] = field(repr=False)
+    by_topic: Mapping[str, Role]
+    offsets_per_trigger_max: int
+
+
+def planned(base: Path, feed: Feed) -> Plan:
+    """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
+    try:
+        return plan(_source(feed), _held(base, feed.kafka), read.next_offsets(base, feed.kafka))
+    except HistoryError as exc:
+        raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
+
+
+def soon_read(plans: Iterable[Plan]) -> bool:
+    """Is there so little to read that to compile well would not pay?"""
+    return sum(plan.unread for plan in plans) < LONG_OFFSETS_MIN
+
+
+def _held(base: Path, kafka: str) -> Held | None:
+    held = checkpoints.held(base, kafka)
+    if held is None or held.batch is None:
+        return held
+    bronze = read.exists(base, (BRONZE_RECORDS,))
+    taken_in = bronze and lake.Turn(*held.batch).done(base, BRONZE_RECORDS)
+    return held if taken_in else held.without_its_batch()
+
+
+def _source(feed: Feed) -> Source:
+    """What there is to read now. A topic that is not the one it was a moment ago is refused: its
+    records would be stored under the wrong id.
+    """
+    admin = KafkaAdmin(feed.kafka, dict(feed.properties))
+    places: list[TopicPartition] = []
+    for topic, role in sorted(feed.by_topic.items()):
+        topic_id, partitions = shape(admin, topic)
+        if topic_id != role.topic_id:
+            raise HistoryError(
+                f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
+                f"{topic_id or 'unknown'}): run again"
+            )
+        places += [TopicPartition(topic, number) for number in range(partitions)]
+    bounds = _bounds(admin, places)
+    return Source(
+        topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
+        starts={(at.topic, at.partition): bounds[at].start for at in places},
+        ends={(at.topic, at.partition): bounds[at].end for at in places},
+    )
+
+
+def shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
+    """The id of a topic, and how many partitions it has. Raises NotFound, ClientError."""
+    try:
+        return admin.shape(topic)
+    except NotFound as exc:
+        raise NotFound(admin.name, f"there is no topic {topic}") from exc
+
+
+def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    """Of every partition: one without a leader, as all are for a moment after a topic is created,
+    is waited for.
+    """
+    for _ in range(LEADER_TRIES):
+        bounds = admin.bounds(places, stable=False)
+        missing = [at for at in places if at not in bounds]
+        if not missing:
+            return bounds
+        time.sleep(LEADER_PAUSE_S)
+    raise Unsettled(
+        admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
+    )

@@ -1,0 +1,336 @@
+"""Gold: how far each source partition and each replicated partition is, at a cut through bronze.
+
+Window functions over Kafka-offset order, so a whole recomputation is always the right answer; only
+source partitions with several raw keys are judged in Python. The rules are the edge's
+(state/sources.py, state/mirrors.py) and a test holds them together. Each transform is DataFrame ->
+DataFrame and opens and closes with a select.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from offsetwatch.history.tables.raw_keys import EVIDENCE, keys_in_use
+from offsetwatch.history.tables.read import plain
+from offsetwatch.history.tables.schemas import (
+    CONNECT_OFFSETS,
+    GOLD_FLOW_PROGRESS,
+    GOLD_PROGRESS,
+    LOG,
+    OFFSET_SYNCS,
+    SOURCE,
+)
+from offsetwatch.model.topology import MirrorFlow, Topology
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+
+_MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
+_SYNCED = ("synced", "synced_at", "downstream")
+_SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
+
+
+def within(bronze: DataFrame, cut: DataFrame) -> DataFrame:
+    """The records before the cut. A partition that the cut does not name lies behind it entirely.
+
+    `cut` has the columns of gold/cursor. Naming topic ids, it leaves out what was read from a topic
+    of the same name that no longer exists.
+    """
+    return (
+        bronze.join(sf.broadcast(cut.select(*LOG, "next_offset")), on=list(LOG))
+        .where(sf.col("koffset") < sf.col("next_offset"))
+        .select(bronze.columns)
+    )
+
+
+def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
+    """The record of every source partition that its task looks up, and how many other raw keys hold
+    an offset of it.
+
+    `topics` has connect_cluster, connector, kafka, topic: where each Connect cluster keeps its
+    offsets (connector null), and each connector that has a topic of its own. Connect reads that one
+    topic: what only the cluster's own holds of such a connector has no offset (state/site.py).
+
+    Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
+    up: they count as a variant until a tombstone takes them away.
+    """
+    readable = _placed(records, topics)
+    used = readable.where("used")
+    effective = _effective(used.where("canonical"))
+    variants = (
+        _newest(used.where(~sf.col("canonical")), *SOURCE, "key")
+        .where(~sf.col("tombstone"))
+        .groupBy(*SOURCE)
+        .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
+    )
+    whole = effective.join(variants, on=list(SOURCE), how="full_outer").select(
+        *SOURCE,
+        # The dialect is recognised by the partition's shape: all its raw keys have the same.
+        sf.coalesce("dialect", "variant_dialect").alias("dialect"),
+        # Bytes that hold JSON null are no tombstone, but Connect lists the partition with null.
+        sf.nullif("source_offset", sf.lit("null")).alias("source_offset"),
+        *("pos", "error"),
+        sf.coalesce("tombstone", sf.lit(False)).alias("tombstone"),
+        (sf.coalesce("variants", sf.lit(0)) + sf.coalesce("others", sf.lit(0)))
+        .cast("bigint")
+        .alias("variants"),
+        sf.when(~sf.col("unsure"), sf.col("key")).alias("key"),
+        sf.coalesce("unsure", sf.lit(False)).alias("unsure"),
+        *LOG,
+        "koffset",
+        sf.col("kts").alias("committed_at"),
+        *_MIRROR,
+    )
+    return whole.unionByName(_shadows(readable, whole), allowMissingColumns=True)
+
+
+def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
+    """Decoded records of offsets topics; `used` where Connect looks, `shadow` where it did once."""
+    own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
+        {"kafka": "own_kafka", "topic": "own_topic"}
+    )
+    common = topics.where(sf.col("connector").isNull()).select(
+        "connect_cluster",
+        sf.col("kafka").alias("common_kafka"),
+        sf.col("topic").alias("common_topic"),
+    )
+    has_own = sf.col("own_topic").isNotNull()
+    in_own = (sf.col("kafka") == sf.col("own_kafka")) & (sf.col("topic") == sf.col("own_topic"))
+    in_common = (sf.col("kafka") == sf.col("common_kafka")) & (
+        sf.col("topic") == sf.col("common_topic")
+    )
+    return (
+        records.where((sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull())
+        .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
+        .join(sf.broadcast(common), on=["connect_cluster"], how="left")
+        .select(
+            *SOURCE,
+            *LOG,
+            *_MIRROR,
+            *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
+            *("tombstone", "error"),
+            sf.when(has_own, in_own).otherwise(in_common).alias("used"),
+            # A topic on a cluster that is not configured has no name here: nothing is known then.
+            (has_own & ~in_own & in_common & (sf.col("own_topic") != "")).alias("shadow"),
+        )
+    )
+
+
+def _effective(records: DataFrame) -> DataFrame:
+    """The newest record under the raw key that the task looks up, `unsure` where that is one of
+    several, or where it stands in several logs that say different things and no timestamps tell
+    which is newer: then it is the newest of them, without what it says. `others` counts the raw
+    keys beside it that hold an offset.
+    """
+    by_key = _newest(records, *SOURCE, "key").withColumn(
+        "keys", sf.count("*").over(Window.partitionBy(*SOURCE))
+    )
+    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _SAYS}
+    alone = (
+        by_key.where("keys = 1")
+        .join(_contested(records), [*SOURCE, "key"], "left")
+        .withColumn("unsure", sf.coalesce("unsure", sf.lit(False)))
+        .withColumns(says)
+        .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
+        .select(*records.columns, "unsure", sf.lit(0).alias("others"))
+    )
+    several = by_key.where("keys > 1").select(*records.columns)
+    of_connectors = several.select("connect_cluster", "connector").distinct()
+    newest = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
+    evidence = (
+        records.join(sf.broadcast(of_connectors), ["connect_cluster", "connector"], "left_semi")
+        .withColumn("_place", sf.row_number().over(newest))
+        .where(sf.col("_place") <= EVIDENCE)
+        .select(*_EVIDENCE)
+    )
+    chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(_chosen, _CHOSEN_DDL)
+    settled = (
+        several.join(chosen, [*SOURCE, "key"])
+        .withColumns(says)
+        .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
+        .select(*alone.columns)
+    )
+    return alone.unionByName(settled)
+
+
+def _contested(records: DataFrame) -> DataFrame:
+    """The raw keys whose newest records in several logs give a task different offsets, at times
+    that are no further apart than clocks are.
+    """
+    in_log = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
+    everywhere = Window.partitionBy(*SOURCE, "key")
+    given = sf.when(~sf.col("tombstone"), sf.nullif("source_offset", sf.lit("null")))
+    return (
+        records.withColumn("_place", sf.row_number().over(in_log))
+        .where("_place = 1")
+        .withColumn("_newest", sf.max(sf.unix_micros("kts")).over(everywhere))
+        .where(sf.col("_newest") - sf.unix_micros("kts") <= int(SKEW_S_MAX * 1e6))
+        .groupBy(*SOURCE, "key")
+        .agg(sf.count_distinct(sf.coalesce(given, sf.lit(""))).alias("_offsets"))
+        .where("_offsets > 1")
+        .select(*SOURCE, "key", sf.lit(True).alias("unsure"))
+    )
+
+
+_SAYS = ("source_offset", "pos", "error")
+_EVIDENCE = (*SOURCE, "key", "kpartition", "koffset", "kts", "source_offset", "tombstone", "error")
+_CHOSEN_DDL = (
+    "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
+    "unsure BOOLEAN, others INT"
+)
+_CHOSEN = pa.schema(
+    [
+        *((name, pa.string()) for name in SOURCE),
+        ("key", pa.binary()),
+        ("unsure", pa.bool_()),
+        ("others", pa.int32()),
+    ]
+)
+
+
+def _chosen(records: pa.Table) -> pa.Table:
+    """Which raw key counts, of the source partitions of one connector that have several."""
+    rows = list(plain(records))
+    keys: dict[str, set[bytes]] = {}
+    for row in rows:
+        keys.setdefault(row["source_partition"], set()).add(row["key"])
+    found = [
+        {
+            "connect_cluster": rows[0]["connect_cluster"],
+            "connector": rows[0]["connector"],
+            "source_partition": identity,
+            "key": use.unsure[0].raw_key if use.spelling is None else use.spelling.raw_key,
+            "unsure": use.spelling is None,
+            "others": len(use.unsure) if use.spelling is None else use.others,
+        }
+        for identity, use in keys_in_use(rows).items()
+        if len(keys[identity]) > 1
+    ]
+    return pa.Table.from_pylist(found, schema=_CHOSEN)
+
+
+def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
+    """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
+    return (
+        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE)
+        .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
+        .join(whole.select(*SOURCE), on=list(SOURCE), how="left_anti")
+        .select(
+            *SOURCE,
+            "dialect",
+            sf.lit(False).alias("tombstone"),
+            sf.lit(0).cast("bigint").alias("variants"),
+            sf.lit(False).alias("unsure"),
+        )
+    )
+
+
+def progress(partitions: DataFrame) -> DataFrame:
+    """gold/progress, from source_partitions."""
+    return partitions.select(*GOLD_PROGRESS.names)
+
+
+def newest_syncs(records: DataFrame) -> DataFrame:
+    """The newest sync of every upstream partition in every offset-syncs topic.
+
+    An undecodable one is passed over: what is replicated, the commit alone says.
+    """
+    readable = records.where(
+        (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull()
+    ).select(*LOG, *_SYNC[2:], "koffset", "kts", "sync_upstream", "sync_downstream")
+    return _newest(readable, *_SYNC).select(
+        *_SYNC,
+        sf.col("sync_upstream").alias("synced"),
+        sf.col("kts").alias("synced_at"),
+        sf.col("sync_downstream").alias("downstream"),
+    )
+
+
+def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> DataFrame:
+    """gold/flow_progress: the committed offsets of each flow, joined with its newest syncs.
+
+    `flows` has connect_cluster, connector, source, target, syncs_kafka, syncs_topic. An entry under
+    another alias than the flow's is dead, the task never looks it up; a partition without a
+    committed offset has no row, whatever its syncs say: it will be replicated from the start again.
+    A sync does not say whose it is: where several flows that share a syncs topic have a position in
+    one partition, none of them is given its syncs (the edge does the same, state/book.py).
+
+    What is replicated is the commit: timestamps of two writers do not tell which syncs came after
+    it. The edge, which reads both as they come, may know of more (state/sync_lead.py).
+    """
+    committed = partitions.where(
+        sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()
+    ).select(
+        *("connect_cluster", "connector"),
+        sf.col("mirror_cluster").alias("source"),
+        sf.col("mirror_topic").alias("sync_topic"),
+        sf.col("mirror_partition").alias("sync_partition"),
+        sf.col("pos").alias("committed"),
+        "committed_at",
+    )
+    return (
+        committed.join(sf.broadcast(flows), on=["connect_cluster", "connector", "source"])
+        .withColumnsRenamed({"syncs_kafka": "kafka", "syncs_topic": "topic"})
+        .withColumn("claims", sf.count("*").over(Window.partitionBy(*_SYNC)))
+        .join(syncs, on=list(_SYNC), how="left")
+        .withColumns({name: sf.when(sf.col("claims") == 1, sf.col(name)) for name in _SYNCED})
+        .withColumn("replicated", sf.col("committed"))
+        .drop("topic")
+        .withColumnsRenamed({"sync_topic": "topic", "sync_partition": "partition"})
+        .select(*GOLD_FLOW_PROGRESS.names)
+    )
+
+
+def _newest(records: DataFrame, *subject: str) -> DataFrame:
+    """The newest record of each subject.
+
+    In one log that is the highest offset, whatever the timestamps say. One subject in two logs (a
+    changed partition count, a foreign writer) is ordered by its timestamps, which tell nothing
+    where they are no further apart than clocks are: then it is any of them (see _contested).
+    """
+    in_log = Window.partitionBy(*subject, *LOG).orderBy(sf.col("koffset").desc())
+    across = Window.partitionBy(*subject).orderBy(
+        sf.col("kts").desc(),
+        sf.col("kpartition").desc(),
+        sf.col("kafka").desc(),
+        sf.col("topic").desc(),
+    )
+    return (
+        records.withColumn("_place", sf.row_number().over(in_log))
+        .where("_place = 1")
+        .withColumn("_place", sf.row_number().over(across))
+        .where("_place = 1")
+        .select(records.columns)
+    )
+
+
+FLOWS_DDL = (
+    "connect_cluster STRING, connector STRING, source STRING, target STRING, "
+    "syncs_kafka STRING, syncs_topic STRING"
+)
+
+
+def topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
+    """gold/topics."""
+    found: list[tuple[str | None, ...]] = [
+        (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
+        for topic in topology.offsets_topics
+    ]
+    return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
+
+
+def flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
+    """Of FLOWS_DDL, as `flow_progress` takes them."""
+    return [
+        (
+            flow.connect_cluster,
+            flow.connector,
+            flow.source,
+            flow.target,
+            None if flow.offset_syncs is None else flow.offset_syncs.kafka,
+            None if flow.offset_syncs is None else flow.offset_syncs.topic,
+        )
+        for flow in flows
+    ]

@@ -1,0 +1,399 @@
+"""The verbs of the pipeline: Kafka -> bronze -> silver -> gold, once or for ever.
+
+Called by the CLI. What a table holds stands in tables.py, what is computed in bronze.py, silver.py
+and gold.py, how results are read (without any of this) in read.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.baselines import job as baselines
+from offsetwatch.history.pipeline import gold, lake
+from offsetwatch.history.pipeline.feed import Feed, planned, soon_read
+from offsetwatch.history.pipeline.records import Role, roles
+from offsetwatch.history.pipeline.refine import refine
+from offsetwatch.history.pipeline.refusals import Cut, refuse_unread
+from offsetwatch.history.pipeline.samples import Sampler
+from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.pipeline.watch import WATCH_S, Watch
+from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session, translated
+from offsetwatch.history.spark.shared import refuse_a_folder_of_their_own
+from offsetwatch.history.tables import flows as flows_table
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    GOLD_CURSOR,
+    GOLD_FLOW_PROGRESS,
+    GOLD_FLOWS,
+    GOLD_PROGRESS,
+    GOLD_TOPICS,
+    SILVER_NEWEST,
+    TABLES,
+    Table,
+)
+from offsetwatch.history.tables.status import Status
+from offsetwatch.model.pipeline import GOLD, SILVER
+from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """Everything a run needs to know.
+
+    base            the folder of all tables and checkpoints
+    topology        which topics to read, and how they belong together
+    kafka           librdkafka client properties by the cluster names of the topology
+    topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
+    beside          topics that are recorded too, and that no cut is made of
+    cadence_s       of a continuous run; a batch costs about a second of CPU, however small
+    refine_s        how often a continuous run brings silver and gold up to date, if anything is
+                    new: that costs ten CPU-seconds, however little it is
+    max_offsets_per_trigger    bounds a batch's memory; half a million records fit a 1 GB heap
+    master          where Spark runs, unless whoever started this process has decided that already
+    heap            of the JVM
+    """
+
+    base: Path
+    topology: Topology
+    kafka: Mapping[str, Mapping[str, str]] = field(repr=False)  # may hold passwords
+    topic_ids: Mapping[KafkaTopic, str]
+    cadence_s: float = 60.0
+    refine_s: float = 300.0
+    max_offsets_per_trigger: int = 500_000
+    master: str = "local[2]"
+    heap: str = "1g"
+    beside: tuple[BesideTopic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run did.
+
+    rows_read       new rows in bronze, for every topic that is recorded
+    undecodable     how many of those could not be decoded
+    progress_rows, flow_rows    rows in gold now
+    cut             the cut gold was computed at, by topic and partition
+    notices         what somebody should hear of: records that are missing for ever, streams that
+                    began anew, topics that are no longer read
+    """
+
+    rows_read: dict[KafkaTopic, int]
+    undecodable: int
+    progress_rows: int
+    flow_rows: int
+    cut: dict[KafkaTopic, dict[int, int]]
+    notices: tuple[str, ...] = ()
+
+
+def run_available_now(
+    spec: PipelineSpec, up_to: Cut | None = None, *, clock: Clock | None = None
+) -> RunReport:
+    """Read all that the topics hold now into bronze, then compute silver and gold.
+
+    Gold is computed as of `up_to`, or of everything read. In `up_to` a partition that is not named
+    counts as empty. Raises HistoryError if it lies beyond what could be read.
+    """
+    with _prepared(spec, short=True, clock=clock) as run:
+        run.sampler.take()  # of this it can be told what was so, once all of before is read
+        with run.streams(every=None):
+            run.finish()
+        reached = run.reached()
+        if not reached:
+            raise HistoryError("the streams ended without saying how far they have read")
+        if up_to is not None:
+            refuse_unread(up_to, run.cut_of(reached))
+        run.refine(reached, None if up_to == run.cut_of(reached) else up_to)
+        run.sampler.take()
+        run.sampler.write()
+        run.learn()
+        return run.report()
+
+
+def run_continuous(
+    spec: PipelineSpec, stop: threading.Event, *, clock: Clock | None = None
+) -> RunReport:
+    """Follow the topics until `stop` is set; silver and gold follow by the minute.
+
+    Stops in an orderly way: streams first (a batch cut short is repeated by the next run, and
+    counts once), then gold once more if need be. A stream that fails is planned again: Kafka may be
+    away for a while, and a topic may be created again or lose its beginning. Raises HistoryError or
+    ClientError naming the cause if that does not help.
+    """
+    with _prepared(spec, short=False, clock=clock) as run:
+        with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
+            waited_s, sampled_s = spec.refine_s, spec.cadence_s
+            while not stop.wait(WATCH_S):
+                run.check()
+                waited_s, sampled_s = waited_s + WATCH_S, sampled_s + WATCH_S
+                if sampled_s >= spec.cadence_s:
+                    run.sampler.take()
+                    sampled_s = 0.0
+                if waited_s >= spec.refine_s:
+                    run.sampler.write()
+                    if run.follow():
+                        run.learn()
+                        waited_s = 0.0
+        run.follow()
+        run.sampler.write()
+        return run.report()
+
+
+@contextmanager
+def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterator[_Run]:
+    """Everything that can be refused is refused before the JVM starts."""
+    by_topic = roles(spec.topology, spec.topic_ids, spec.beside)
+    if not by_topic:
+        raise HistoryError("the topology names no topic to read")
+    feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
+    now = clock or SystemClock()
+    with (
+        only_run(spec.base, now),
+        Status(spec.base, [feed.kafka for feed in feeds]) as status,
+        translated("the run failed"),  # what a dead JVM leaves of a question, or of a goodbye
+    ):
+        begun = read.exists(spec.base, (BRONZE_RECORDS,))
+        before = read.bronze_summary(spec.base) if begun else ()
+        plans = [planned(spec.base, feed) for feed in feeds]
+        for table in TABLES:
+            lake.create(spec.base, table)
+        quick = short and soon_read(plans)
+        with spark_session(master=spec.master, heap=spec.heap, short=quick) as spark:
+            refuse_a_folder_of_their_own(spark, spec.base)
+            streams = [
+                BronzeStream(spark, spec.base, feed, going_on, now)
+                for feed, going_on in zip(feeds, plans, strict=True)
+            ]
+            status.stored(_stored(before))
+            every_s = None if short else spec.cadence_s
+            watch = Watch(status, spec.base, streams, now, every_s=every_s)
+            admins = {name: KafkaAdmin(name, at) for name, at in spec.kafka.items()}
+            with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
+                yield _Run(spec, spark, by_topic, streams, before, watch, sampler, now)
+
+
+def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
+    if kafka not in spec.kafka:
+        raise HistoryError(f"kafka {kafka} is in the topology, but its properties are not given")
+    return Feed(
+        kafka=kafka,
+        properties=spec.kafka[kafka],
+        options=kafka_options(kafka, spec.kafka[kafka]),
+        by_topic={at.topic: role for at, role in by_topic.items() if at.kafka == kafka},
+        offsets_per_trigger_max=spec.max_offsets_per_trigger,
+    )
+
+
+class _Run:
+    """One run, with its session: the streams, and gold up to where they got."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        spark: SparkSession,
+        by_topic: Mapping[KafkaTopic, Role],
+        streams: list[BronzeStream],
+        before: tuple[read.BronzeTopic, ...],
+        watch: Watch,
+        sampler: Sampler,
+        clock: Clock,
+    ) -> None:
+        self.sampler = sampler
+        self._spec = spec
+        self._spark = spark
+        self._by_topic = dict(by_topic)
+        self._streams = streams
+        self._before = before
+        self._watch = watch
+        self._clock = clock
+        self._refined: Cut | None = None
+        self._places: list[tuple[str | None, ...]] | None = None
+
+    @contextmanager
+    def streams(self, *, every: str | None) -> Iterator[None]:
+        """Start the stream of every Kafka cluster; at exit stop those that still run.
+
+        With `every` they go on for ever at that interval, without it until what is there is read.
+        """
+        with ExitStack() as started:
+            for stream in self._streams:
+                stream.start(every)
+                started.callback(stream.stop)
+            yield
+
+    def finish(self) -> None:
+        """Wait until every stream has read what was there."""
+        for stream in self._streams:
+            self._watch.until_ended(stream)
+            stream.finish()
+        self._watch.look()
+
+    def check(self) -> None:
+        """Keep every stream going. Raises HistoryError, ClientError if one cannot."""
+        for stream in self._streams:
+            stream.check()
+        self._watch.look()
+
+    def reached(self) -> Cut:
+        """The next offset of every partition, as far as the streams have committed; {} if one of
+        them has not come round to anything yet.
+        """
+        reached: dict[KafkaTopic, Mapping[int, int]] = {}
+        for stream in self._streams:
+            seen = stream.reached()
+            if not seen.ends:
+                return {}
+            reached |= seen.ends
+            for at, topic_id in seen.topic_ids.items():
+                if self._by_topic[at].topic_id != topic_id:
+                    self._by_topic[at] = replace(self._by_topic[at], topic_id=topic_id)
+                    self._refined = None  # the same offsets of another topic are other records
+        return reached
+
+    def follow(self) -> bool:
+        """Bring silver and gold up to date, if more was read than they hold; was it?"""
+        reached = self.reached()
+        if not reached:
+            return False
+        if reached == self._refined:
+            self._watch.status.up_to_date(SILVER, GOLD)
+            return False
+        self.refine(reached)
+        return True
+
+    def refine(self, reached: Cut, up_to: Cut | None = None) -> None:
+        """Bring silver up to date with bronze, and compute gold as of `up_to`, or of all of it."""
+        today = datetime.fromtimestamp(self._clock.now(), tz=UTC).date()
+        status = self._watch.status
+        with status.computing(SILVER, newest=True):
+            refine(self._spark, self._spec.base, today)
+        with (
+            status.computing(GOLD, newest=up_to is None),
+            translated("computing gold failed"),
+        ):
+            if up_to is not None:
+                self._write_gold(self._load(BRONZE_RECORDS), up_to)
+            else:
+                self._write_gold(self._load(SILVER_NEWEST), self._cut(self.cut_of(reached)))
+        self._refined = reached
+
+    def learn(self) -> None:
+        """Learn what is usual, if that is due. Whatever keeps it from that keeps nothing else."""
+        base, now = self._spec.base, self._clock.now()
+        try:
+            if baselines.due(base, now):
+                baselines.learn_on(self._spark, base, now)
+        except HistoryError as exc:
+            _log.warning("history_baselines_failed", reason=str(exc))
+
+    def cut_of(self, reached: Cut) -> Cut:
+        """What gold is computed from, of what was read: offsets and syncs."""
+        beside = {each.at for each in self._spec.beside}
+        return {at: ends for at, ends in reached.items() if at not in beside}
+
+    def _cut(self, reached: Cut) -> Cut:
+        """Below which everything was considered. A batch may be in bronze, and so in silver, a
+        moment before its stream says so.
+        """
+        stored = read.log_places(self._spec.base)
+        return {
+            at: {
+                partition: max(
+                    offset,
+                    stored.get((at.kafka, at.topic, self._by_topic[at].topic_id, partition), 0),
+                )
+                for partition, offset in offsets.items()
+            }
+            for at, offsets in reached.items()
+        }
+
+    def _load(self, table: Table) -> DataFrame:
+        return self._spark.read.format("delta").load(str(table.at(self._spec.base)))
+
+    def _write_gold(self, records: DataFrame, cut: Cut) -> None:
+        base = self._spec.base
+        cursor = self._cursor_rows(cut)
+        vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
+        flows = self._spark.createDataFrame(
+            gold.flow_rows(self._spec.topology.flows), gold.FLOWS_DDL
+        )
+        seen = gold.within(records, vector)
+        places = gold.topic_rows(self._spec.topology)
+        topics = self._spark.createDataFrame(places, GOLD_TOPICS.ddl())
+        partitions = gold.source_partitions(seen, topics).persist()
+        try:
+            _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
+            replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
+            _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
+        finally:
+            partitions.unpersist()
+        if self._places != places:
+            _put(places, base, GOLD_TOPICS)
+            _put(flows_table.rows(self._spec.topology.flows), base, GOLD_FLOWS)
+            self._places = places
+        # Last: the cursor must not claim what the other tables do not hold yet.
+        _put(cursor, base, GOLD_CURSOR)
+
+    def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
+        return [
+            (at.kafka, at.topic, self._by_topic[at].topic_id, partition, offset)
+            for at, offsets in cut.items()
+            for partition, offset in offsets.items()
+        ]
+
+    def report(self) -> RunReport:
+        """What this run did."""
+        base = self._spec.base
+        after = read.bronze_summary(base)
+        self._watch.status.stored(_stored(after))
+        old = {(topic.at, topic.topic_id): topic for topic in self._before}
+        rows = dict.fromkeys(self._by_topic, 0)
+        undecodable = 0
+        for topic in after:
+            was = old.get((topic.at, topic.topic_id))
+            if topic.at in rows:
+                rows[topic.at] += topic.rows - (was.rows if was else 0)
+            undecodable += topic.undecodable - (was.undecodable if was else 0)
+        return RunReport(
+            rows_read=rows,
+            undecodable=undecodable,
+            progress_rows=len(read.progress(base)),
+            flow_rows=len(read.flow_progress(base)),
+            cut=read.cursor(base),
+            notices=tuple(notice for stream in self._streams for notice in stream.notices),
+        )
+
+
+def _stored(topics: Iterable[read.BronzeTopic]) -> dict[str, tuple[int, int]]:
+    """Decoded and undecodable rows in bronze, by Kafka cluster."""
+    found: dict[str, tuple[int, int]] = {}
+    for topic in topics:
+        decoded, undecodable = found.get(topic.at.kafka, (0, 0))
+        found[topic.at.kafka] = (
+            decoded + topic.rows - topic.undecodable,
+            undecodable + topic.undecodable,
+        )
+    return found
+
+
+def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
+    lake.replace(lake.written(rows.coalesce(1), base, table), base, table)
+
+
+def _put(rows: Iterable[lake.Row], base: Path, table: Table) -> None:
+    lake.replace(lake.given([lake.batch(rows, table)], base, table), base, table)

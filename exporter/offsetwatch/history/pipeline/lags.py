@@ -1,0 +1,87 @@
+"""How many records each flow had still to copy, at the moments at which its log ends were sampled.
+
+Called by baselines.py, on Spark. The rules are gold's, looked at from each moment: the position is
+the newest commit of that time. A partition that had committed nothing yet, or whose offset was
+taken away, has no position and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from offsetwatch.history.tables.schemas import SOURCE
+
+# One look in so many seconds is enough to learn from: what lies between is much the same.
+LOOK_S: Final = 300
+
+_FLOW: Final = SOURCE[:2]
+_PLACE: Final = (*_FLOW, "topic", "partition")
+
+
+def lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
+    """(connect_cluster, connector, at, lag): records of all partitions of a flow together, `at` in
+    Unix seconds.
+
+    flows, commits, log_ends    gold/flows, silver/commits and bronze/log_ends, all of the time in
+                                question
+    """
+    known = sf.broadcast(flows.where(sf.col("upstream").isNotNull()))
+    looks = _looks(log_ends, known)
+    positions = _committed(commits, known)
+    so_far = (
+        Window.partitionBy(*_PLACE)
+        .orderBy("moment", "look")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    newest = {"commit": sf.last("commit", ignorenulls=True).over(so_far)}
+    at_each_look = (
+        positions.unionByName(looks, allowMissingColumns=True)
+        .withColumns(newest)
+        .where("look")
+        .withColumn("last", sf.col("commit.pos"))
+        .where("last IS NOT NULL")
+    )
+    behind = sf.greatest(sf.lit(0), sf.col("log_end") - sf.col("last") - 1)
+    return (
+        at_each_look.groupBy(*_FLOW, "moment")
+        .agg(sf.sum(behind).alias("lag"))
+        .select(*_FLOW, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
+    )
+
+
+def _looks(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
+    """The first look in each LOOK_S, at the logs that a flow reads."""
+    slot = sf.floor(sf.unix_seconds("at") / LOOK_S)
+    first = Window.partitionBy("kafka", slot)
+    sampled = (
+        log_ends.withColumn("first", sf.min("at").over(first))
+        .where(sf.col("at") == sf.col("first"))
+        .select(sf.col("kafka").alias("upstream"), "topic", "partition", "at", "log_end")
+    )
+    return sampled.join(flows, on="upstream").select(
+        *_PLACE, sf.col("at").alias("moment"), sf.lit(True).alias("look"), "log_end"
+    )
+
+
+def _committed(commits: DataFrame, flows: DataFrame) -> DataFrame:
+    """Positions by MM2's own commits; a tombstone is the end of one."""
+    partition = sf.col("source_partition")
+    told = {
+        "source": sf.get_json_object(partition, "$.cluster"),
+        "topic": sf.get_json_object(partition, "$.topic"),
+        "partition": sf.get_json_object(partition, "$.partition").cast("int"),
+    }
+    return (
+        commits.where("dialect = 'mirror_source'")
+        .withColumns(told)
+        .join(flows.select(*_FLOW, "source"), on=[*_FLOW, "source"])
+        .select(
+            *_PLACE,
+            sf.col("at").alias("moment"),
+            sf.lit(False).alias("look"),
+            sf.struct("pos", "at").alias("commit"),
+        )
+    )

@@ -1,0 +1,312 @@
+"""The one way into the tables: Spark computes rows, its workers write files, this process commits.
+
+A commit is one line of a Delta log (delta-rs), made by the process that holds the run's lock and by
+nobody else: what a killed or stopped run has left of Spark can write files, and files that are not
+committed are nobody's. It costs a third of what Spark's own writer for Delta does, in which rows
+pass one by one, and every write is a program of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Field
+from deltalake.exceptions import DeltaError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+from pyspark.sql import DataFrame
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.files import COUNTED, DESCRIBED_DDL, IN_ORDER, PART, store
+from offsetwatch.history.tables.schemas import Table
+
+_TYPES = {
+    "STRING": "string",
+    "BINARY": "binary",
+    "BOOLEAN": "boolean",
+    "INT": "integer",
+    "BIGINT": "long",
+    "DOUBLE": "double",
+    "TIMESTAMP": "timestamp",
+    "DATE": "date",
+}
+RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
+FILE_ROWS_MAX = 1_000_000  # in order, so that a question about one connector opens one or two files
+Days = Iterable[date]
+Row = tuple[object, ...]
+Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A write that counts once, however often it is tried: number `number` of the series `app`
+    (Delta's txn). A table that has taken in this number or a higher one has done so for good.
+    """
+
+    app: str
+    number: int
+
+    def done(self, base: Path, table: Table) -> bool:
+        """Has the table taken it in?"""
+        return self.done_in(read.opened(base, table))
+
+    def done_in(self, there: DeltaTable) -> bool:
+        """Has this version of a table taken it in?"""
+        last = there.transaction_version(self.app)
+        return last is not None and last >= self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a write added. `undecodable` rows are those whose `error` says why."""
+
+    rows: int
+    undecodable: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One that was written (files.store)."""
+
+    path: str
+    size: int
+    partition: Mapping[str, str]
+    stats: str
+
+    def stored(self) -> Stored:
+        """What is in it."""
+        stats = json.loads(self.stats)
+        rows = int(stats["numRecords"])
+        return Stored(rows, rows - int(stats["nullCount"].get(COUNTED, rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A part of a table, by the values that it is partitioned by ({}: all of it), whose rows want
+    to lie in so many files, in order.
+    """
+
+    partition: Mapping[str, str]
+    wanted: int
+
+
+def create(base: Path, table: Table) -> None:
+    """Make the table if it is not there; give one of an older version the columns that came since,
+    which are null in its old rows. Raises HistoryError if it is another table, or what is left of
+    one.
+    """
+    with _said(f"creating {table.path}"):
+        if not DeltaTable.is_deltatable(str(table.at(base))):
+            if next(table.at(base).rglob("*.parquet"), None) is not None:
+                # A new table over them would make them nobody's, and vacuum deletes those.
+                raise HistoryError(
+                    f"{table.path} holds files and has no log (_delta_log) any more: bring that "
+                    "back, or move the folder away"
+                )
+            _make(base, table)
+            return
+        there = DeltaTable(str(table.at(base)))
+        types = {field.name: field.type for field in there.schema().fields}
+        missing = [column for column in table.columns if column.name not in types]
+        for column in table.columns:
+            if types.get(column.name, _type(column.type)) != _type(column.type):
+                raise HistoryError(
+                    f"{table.path} cannot be used: its column {column.name} holds "
+                    f"{types[column.name]}, not {_TYPES[column.type]}"
+                )
+        if missing:
+            there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
+
+
+def _make(base: Path, table: Table) -> None:
+    table.at(base).mkdir(parents=True, exist_ok=True)
+    DeltaTable.create(
+        str(table.at(base)),
+        table.schema,
+        partition_by=list(table.partitioned_by),
+        configuration=table.properties,
+    )
+
+
+def _type(name: str) -> PrimitiveType:
+    return PrimitiveType(_TYPES[name])
+
+
+def taken_in(base: Path, table: Table, app: str) -> int | None:
+    """The last number of this series that the table has taken in."""
+    return read.opened(base, table).transaction_version(app)
+
+
+def written(
+    rows: DataFrame,
+    base: Path,
+    table: Table,
+    name: str = PART,
+    *,
+    through: Through | None = None,
+) -> list[File]:
+    """Compute these rows of a table, and write them into files. The only part that takes long.
+
+    through    makes the rows, on the executors, of batches of whatever the frame holds
+    """
+    at = str(table.at(base))
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return store(batches if through is None else through(batches), table, at, name)
+
+    return [_file(row) for row in rows.mapInArrow(write, DESCRIBED_DDL).collect()]
+
+
+def _file(row: Any) -> File:
+    return File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
+
+
+def given(
+    batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART
+) -> list[File]:
+    """Rows of a table that need not be computed, in files."""
+    found = []
+    with _said(f"writing {table.path}"):
+        for files in store(batches, table, str(table.at(base)), name):
+            found += [_file(row) for row in files.to_pylist()]
+    return found
+
+
+def batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
+    """A few rows, in the order of the table's columns."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, table.schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(table.names))
+
+
+def append(files: list[File], base: Path, table: Table, turn: Turn | None = None) -> Stored:
+    """Add these files to the table, in one commit; none if the turn was done before."""
+    there = read.opened(base, table)
+    if turn is not None and turn.done_in(there):
+        return Stored(0, 0)
+    if files or turn is not None:
+        _commit(there, table, "append", [_added(file) for file in files], turn)
+    each = [file.stored() for file in files]
+    return Stored(sum(one.rows for one in each), sum(one.undecodable for one in each))
+
+
+def replace(
+    files: list[File],
+    base: Path,
+    table: Table,
+    turn: Turn | None = None,
+    *,
+    days: Days | None = None,
+) -> None:
+    """Put these files in the place of all that the table has, or has of some days."""
+    there = read.opened(base, table)
+    if turn is None or not turn.done_in(there):
+        of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
+        added = [_added(file) for file in files]
+        _commit(there, table, "overwrite", added, turn, of_days=of_days)
+
+
+def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
+    """The parts of a table with several files that are not all in its order; of days, those before
+    `today`: of the others more are to come.
+    """
+    files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for added in _files(read.opened(base, table)):
+        files.setdefault(tuple(_partition(added, table).values()), []).append(added)
+    found = []
+    for values, of_part in sorted(files.items()):
+        partition = dict(zip(table.partitioned_by, values, strict=True))
+        in_order = all(Path(file["path"]).name.startswith(IN_ORDER) for file in of_part)
+        over = partition.get("day", "") < today.isoformat()
+        if len(of_part) > 1 and over and not in_order:
+            rows = sum(file["num_records"] for file in of_part)
+            found.append(Crowd(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
+    return found
+
+
+def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
+    """Put these files, of the same rows in a better order, in the place of those of a partition."""
+    there = read.opened(base, table)
+    removed = [
+        RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
+        for row in _files(there)
+        if _partition(row, table) == partition
+    ]
+    added = [_added(file, changes=False) for file in files]
+    _commit(there, table, "append", [*added, *removed], None)
+
+
+def vacuum(base: Path, table: Table) -> None:
+    """Delete files that have been no part of the table for RETAIN_HOURS, and those that never were
+    and are as old. Nobody may be writing.
+    """
+    there = read.opened(base, table)
+    with _said(f"writing {table.path}"):
+        # A look first: the deletion of nothing is a commit too.
+        if there.vacuum(RETAIN_HOURS, full=True):
+            there.vacuum(RETAIN_HOURS, dry_run=False, full=True)
+
+
+def _files(there: DeltaTable) -> list[dict[str, Any]]:
+    """Those of its newest version: path, size_bytes, num_records, partition.*."""
+    found: list[dict[str, Any]] = pa.table(there.get_add_actions(flatten=True)).to_pylist()
+    return found
+
+
+def _partition(file: dict[str, Any], table: Table) -> dict[str, str]:
+    return {name: str(file[f"partition.{name}"]) for name in table.partitioned_by}
+
+
+def _commit(
+    there: DeltaTable,
+    table: Table,
+    mode: str,
+    actions: Sequence[AddAction | RemoveAction],
+    turn: Turn | None,
+    *,
+    of_days: list[tuple[str, str, list[str]]] | None = None,
+) -> None:
+    taken = [] if turn is None else [Transaction(turn.app, turn.number)]
+    with _said(f"writing {table.path}"):
+        there.create_write_transaction(
+            list(actions),
+            mode,
+            there.schema(),
+            partition_by=list(table.partitioned_by),
+            partition_filters=of_days,
+            commit_properties=CommitProperties(app_transactions=taken),
+        )
+
+
+def _added(file: File, *, changes: bool = True) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=file.partition,
+        modification_time=_now_ms(),
+        data_change=changes,
+        stats=file.stats,
+    )
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (DeltaError, OSError) as exc:
+        raise HistoryError(f"{what} failed: {read.told(exc)}") from exc

@@ -1,0 +1,103 @@
+"""Upkeep of the tables: many small files become few, in an order that lets questions open few of
+them, what no version needs any more goes, and bronze is counted.
+
+Called by the CLI, once a day or so; a run of the pipeline and this exclude each other. Files of the
+current day are left alone, as they are still being written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import lake, refine
+from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.spark.session import spark_session, translated
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, SILVER, TABLES, Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """One table: how many files its newest version has, before and after."""
+
+    path: str
+    files_before: int
+    files_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done. `doubled` counts identities that bronze holds more than once: none, ever."""
+
+    tables: tuple[TableUpkeep, ...]
+    rows: int
+    doubled: int
+
+
+def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Upkeep:
+    """See the module. Raises HistoryError."""
+    now = clock or SystemClock()
+    if not read.exists(base, (BRONZE_RECORDS,)):
+        raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
+    present = [table for table in TABLES if read.exists(base, (table,))]
+    today = datetime.fromtimestamp(now.now(), tz=UTC).date()
+    with only_run(base, now):
+        before = {table.path: _files(table.at(base)) for table in present}
+        crowded = any(lake.crowded(base, table, today) for table in present)
+        unfinished = set(SILVER) <= set(present) and not refine.is_finished(base)
+        if unfinished or crowded:
+            with spark_session(master=master, heap=heap, short=True) as spark:
+                if unfinished:
+                    refine.finish(spark, base, today)
+                for table in present:  # asked again: what was finished has added files
+                    for crowd in lake.crowded(base, table, today):
+                        _put_in_order(spark, base, table, crowd)
+        for table in present:
+            lake.vacuum(base, table)
+        tables = tuple(
+            TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present
+        )
+        rows, doubled = counted(base)
+    return Upkeep(tables=tables, rows=rows, doubled=doubled)
+
+
+def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: lake.Crowd) -> None:
+    with translated(f"maintaining {table.path} failed"):
+        rows = spark.read.format("delta").load(str(table.at(base)))
+        for name, value in crowd.partition.items():
+            rows = rows.where(sf.col(name) == value)
+        if table.ordered_by:
+            rows = rows.repartitionByRange(crowd.wanted, *table.ordered_by)
+            rows = rows.sortWithinPartitions(*table.ordered_by)
+        else:
+            rows = rows.coalesce(crowd.wanted)
+        found = lake.written(rows, base, table, IN_ORDER)
+    lake.rearrange(found, base, table, crowd.partition)
+
+
+def counted(base: Path) -> tuple[int, int]:
+    """Rows of bronze, and identities that it holds more than once. Needs no JVM."""
+    query = """
+        SELECT coalesce(sum(times), 0) AS stored,
+               coalesce(sum(CASE WHEN times > 1 THEN 1 ELSE 0 END), 0) AS doubled
+        FROM (SELECT count(*) AS times FROM records
+              GROUP BY kafka, topic, topic_id, kpartition, koffset)
+    """
+    table = read.opened(base, BRONZE_RECORDS)
+    found = pa.table(QueryBuilder().register("records", table).execute(query))
+    (row,) = found.to_pylist()
+    return int(row["stored"]), int(row["doubled"])
+
+
+def _files(at: Path) -> int:
+    return len(DeltaTable(str(at)).file_uris())

@@ -1,0 +1,279 @@
+"""Kafka records -> bronze rows, as Arrow batches. The pipeline's only Python over data; no Spark.
+
+Runs on Spark executors, inside bronze.py's mapInArrow. It adds nothing to what offsetwatch.decode
+says, and a row NEVER raises: one hostile record would stop the stream for ever. Each distinct key
+of a batch is decoded once, because keys are few and values are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offsetwatch.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
+from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.source_offsets import decode_fields, decode_key, decode_value
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables.schemas import (
+    ARROW,
+    BRONZE_RECORDS,
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    DAYS_AHEAD_MAX,
+    DAYS_BACK_MAX,
+    HEARTBEATS,
+    OFFSET_SYNCS,
+    RECORD,
+    STATUS,
+)
+from offsetwatch.model.offsets import SourceKey, Undecodable
+from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
+
+KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
+
+SCHEMA = pa.schema([pa.field(column.name, ARROW[column.type]) for column in RECORD])
+
+# Each batch of a partition brings the keys of the one before.
+_decode_key = lru_cache(maxsize=KEYS_MAX)(decode_key)
+
+Key = TypeVar("Key")
+Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
+
+_KEY = (
+    "connector",
+    "source_partition",
+    "canonical",
+    "dialect",
+    "mirror_cluster",
+    "mirror_topic",
+    "mirror_partition",
+    "key_form",
+)
+_VALUE = ("source_offset", "pos", "event_at", "error")
+_SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
+_OBSERVED = ("observation", "error")
+# Their values hold configurations, and traces that quote them: of those no byte is kept.
+_SECRET = frozenset({STATUS, CONFIGS})
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a topic holds, and whose it is."""
+
+    kind: str
+    connect_cluster: str | None
+    topic_id: str
+
+
+def roles(
+    topology: Topology,
+    topic_ids: Mapping[KafkaTopic, str],
+    beside: Iterable[BesideTopic] = (),
+) -> dict[KafkaTopic, Role]:
+    """The role of every topic to be read. Raises HistoryError if one would have two.
+
+    A topic whose id is not given is refused: without it, a topic created again under the same name
+    could not be told from the old one, and its records would be taken for repetitions.
+    """
+    claims: dict[KafkaTopic, set[tuple[str, str | None]]] = {}
+    for offsets in topology.offsets_topics:
+        claims.setdefault(offsets.at, set()).add((CONNECT_OFFSETS, offsets.connect_cluster))
+    for flow in topology.flows:
+        if flow.offset_syncs is not None:
+            claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
+    for each in beside:
+        claims.setdefault(each.at, set()).add((each.role.value, each.connect_cluster))
+    found: dict[KafkaTopic, Role] = {}
+    for topic, claimed in sorted(claims.items()):
+        if len(claimed) > 1:
+            names = ", ".join(sorted(owner or kind for kind, owner in claimed))
+            raise HistoryError(f"{topic} is claimed by {names}: its records look the same")
+        if topic not in topic_ids:
+            raise HistoryError(f"the topic id of {topic} is not known")
+        kind, owner = claimed.pop()
+        found[topic] = Role(kind=kind, connect_cluster=owner, topic_id=topic_ids[topic])
+    return found
+
+
+def decode_batches(
+    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role]
+) -> Iterator[pa.RecordBatch]:
+    """Decode batches of Spark's Kafka source; rows of one topic stay in order."""
+    for batch in batches:
+        for topic in pc.unique(batch["topic"]).to_pylist():
+            rows = batch.filter(pc.equal(batch["topic"], topic))
+            yield _decode(rows, by_topic[topic])
+
+
+def bronze_rows(
+    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role], kafka: str, read_at: datetime
+) -> Iterator[pa.RecordBatch]:
+    """Rows of bronze/records from what Spark's Kafka source gives, read at this moment.
+
+    `day` is the record's own, clamped around that moment: producers' clocks are wrong by centuries
+    at times, and each crazy date would be a folder of its own.
+    """
+    today = (read_at.date() - date(1970, 1, 1)).days
+    least = pa.scalar(today - DAYS_BACK_MAX, pa.int32())
+    greatest = pa.scalar(today + DAYS_AHEAD_MAX, pa.int32())
+    schema = BRONZE_RECORDS.schema
+    for rows in decode_batches(batches, by_topic):
+        days = rows["kts"].cast(pa.date32()).cast(pa.int32())
+        clamped = pc.max_element_wise(pc.min_element_wise(days, greatest), least)
+        added: Columns = {
+            "kafka": pa.repeat(kafka, rows.num_rows),
+            "ingest_ts": pa.repeat(pa.scalar(read_at, ARROW["TIMESTAMP"]), rows.num_rows),
+            "day": clamped.cast(pa.date32()),
+        }
+        arrays = [added[name] if name in added else rows[name] for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
+    columns: Columns = {
+        "kind": pa.repeat(role.kind, rows.num_rows),
+        "connect_cluster": pa.array([role.connect_cluster] * rows.num_rows, pa.string()),
+        "topic": rows["topic"],
+        "topic_id": pa.repeat(role.topic_id, rows.num_rows),
+        "kpartition": rows["partition"],
+        "koffset": rows["offset"],
+        "kts": rows["timestamp"],
+        "key": rows["key"],
+        "value": pa.nulls(rows.num_rows) if role.kind in _SECRET else rows["value"],
+        **_COLUMNS[role.kind](rows),
+    }
+    absent = pa.nulls(rows.num_rows)
+    arrays = [columns.get(field.name, absent).cast(field.type) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _source_columns(rows: pa.RecordBatch) -> Columns:
+    keys, places = _decode_distinct(rows["key"], _decode_key)
+    of_keys = _columns(_KEY, [_source_key(key) for key in keys])
+    spread = {name: column.take(places) for name, column in of_keys.items()}
+    values = _source_values(keys, places.to_pylist(), rows["value"].to_pylist())
+    return {**spread, "tombstone": rows["value"].is_null(), **_arrays(_VALUE, values)}
+
+
+def _source_values(
+    keys: list[SourceKey | Undecodable], places: list[int], raws: list[bytes | None]
+) -> list[list[object]]:
+    """What `_source_value` says of each, as columns. A value as a worker writes it, which is nearly
+    every one, is parsed once, and no object is made of it.
+    """
+    known = [None if isinstance(key, Undecodable) else DIALECTS[key.dialect] for key in keys]
+    texts: list[object] = []
+    positions: list[object] = []
+    times: list[object] = []
+    errors: list[object] = []
+    for place, raw in zip(places, raws, strict=True):
+        dialect = known[place]
+        fields = None if dialect is None or raw is None else decode_fields(raw)
+        if dialect is None or fields is None:
+            text, pos, at, error = _source_value(keys[place], raw)
+        else:
+            text, error = encode_sorted(fields), None
+            pos = None if dialect.position is None else position_of(dialect, fields)
+            at = None if dialect.time is None else _micros(event_time_of(dialect, fields))
+        texts.append(text)
+        positions.append(pos)
+        times.append(at)
+        errors.append(error)
+    return [texts, positions, times, errors]
+
+
+def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
+    if isinstance(key, Undecodable):
+        return (None,) * len(_KEY)
+    mirror: tuple[object, ...] = (None, None, None)
+    if key.mirror is not None:
+        mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
+    form = "ordered" if key.ordered else key.form.value
+    return (key.connector, key.identity, key.is_spelling, key.dialect, *mirror, form)
+
+
+def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:
+    """The value under an unreadable key is nobody's: it stays bytes."""
+    if isinstance(key, Undecodable):
+        return (None, None, None, key.reason)
+    offset = decode_value(raw)
+    if offset is None:
+        return (None, None, None, None)
+    if isinstance(offset, Undecodable):
+        return (None, None, None, offset.reason)
+    at = event_time(key.dialect, offset)
+    return (offset.text, position(key.dialect, offset), _micros(at), None)
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def _sync_columns(rows: pa.RecordBatch) -> Columns:
+    keys, places = _decode_distinct(rows["key"], decode_sync_key)
+    syncs = [
+        _sync(keys[place], raw)
+        for place, raw in zip(places.to_pylist(), rows["value"].to_pylist(), strict=True)
+    ]
+    return _columns(_SYNC, syncs)
+
+
+def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[object, ...]:
+    if isinstance(where, Undecodable):
+        return (None, None, None, None, where.reason)
+    what = decode_sync_value(raw)
+    if isinstance(what, Undecodable):
+        return (*where, None, None, what.reason)
+    return (*where, *what, None)
+
+
+def _observed(role: TopicRole) -> Callable[[pa.RecordBatch], Columns]:
+    def columns(rows: pa.RecordBatch) -> Columns:
+        keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
+        seen = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        return _columns(_OBSERVED, seen)
+
+    return columns
+
+
+def _observation(role: TopicRole, key: bytes | None, raw: bytes | None) -> tuple[object, ...]:
+    noun = decode_record(role, key, raw)
+    return (None, noun.reason) if isinstance(noun, Undecodable) else (observation(noun), None)
+
+
+def _decode_distinct(
+    raw_keys: pa.Array, decode: Callable[[bytes | None], Key]
+) -> tuple[list[Key], pa.Array]:
+    """Each distinct key decoded once, and for every row the place of its key in that list."""
+    encoded = raw_keys.dictionary_encode()
+    distinct = [decode(raw) for raw in encoded.dictionary.to_pylist()]
+    absent = len(distinct)  # the place of "no key": dictionary_encode leaves those rows null
+    return [*distinct, decode(None)], encoded.indices.fill_null(absent)
+
+
+def _columns(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Columns:
+    return _arrays(names, zip(*rows, strict=True))
+
+
+def _arrays(names: tuple[str, ...], columns: Iterable[Iterable[object]]) -> Columns:
+    return {
+        name: pa.array(values, SCHEMA.field(name).type)
+        for name, values in zip(names, columns, strict=True)
+    }
+
+
+_COLUMNS: dict[str, Callable[[pa.RecordBatch], Columns]] = {
+    CONNECT_OFFSETS: _source_columns,
+    OFFSET_SYNCS: _sync_columns,
+    **{kind: _observed(TopicRole(kind)) for kind in (CHECKPOINTS, HEARTBEATS, STATUS, CONFIGS)},
+}

@@ -1,0 +1,238 @@
+"""Silver brought up to date with bronze, each record once, however often a run is killed.
+
+Called by jobs.py and maintain.py. A run takes the files that bronze has won since the last one.
+What it is about to do is written down first (`silver/run.json`); every table that a run adds to
+takes a run in once, by its number (Delta's txn), and silver/logs takes it in last. So a run that
+was killed is done again with the same files, and what it had done already is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.pipeline import lake, silver
+from offsetwatch.history.spark.session import translated
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SILVER_NEWEST,
+    SILVER_RATES,
+    SILVER_SNAPSHOTS,
+    Table,
+)
+
+APP = "offsetwatch-silver"
+SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
+
+_GLOB = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run: the files of bronze at version `until` that it did not have at version `since`.
+
+    table   bronze's own id, by which another table in its place is noticed
+    """
+
+    run: int
+    table: str
+    since: int | None
+    until: int
+
+
+def refine(spark: SparkSession, base: Path, today: date) -> None:
+    """Bring silver up to date. Days before `today` (UTC) are over. Raises HistoryError."""
+    bronze = read.opened(base, BRONZE_RECORDS)
+    unfinished, following = _runs(base, bronze)
+    with translated("computing silver failed"):
+        if unfinished is not None:
+            _Refinement(spark, base, unfinished).carry_out(today)
+        if following is not None:
+            _write_down(base, following)
+            _Refinement(spark, base, following).carry_out(today)
+        else:
+            _close_days(spark, base, today)
+
+
+def is_finished(base: Path) -> bool:
+    """Is no run under way that was killed?"""
+    return _unfinished(base) is None
+
+
+def finish(spark: SparkSession, base: Path, today: date) -> None:
+    """Finish the run that was begun, if one was: the files that it reads must not go before."""
+    unfinished = _unfinished(base)
+    if unfinished is not None:
+        with translated("computing silver failed"):
+            _Refinement(spark, base, unfinished).carry_out(today)
+
+
+def _unfinished(base: Path) -> _Run | None:
+    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+    return unfinished
+
+
+def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
+    """The run that was begun and not finished, and the one to begin; None where there is none."""
+    table, version = str(bronze.metadata().id), bronze.version()
+    done = lake.taken_in(base, SILVER_LOGS, APP) or 0
+    last = _written_down(base)
+    if last is None:
+        if (lake.taken_in(base, SILVER_COMMITS, APP) or 0) != done:
+            raise HistoryError(_again("how far it has come was lost (silver/run.json)"))
+        return None, _Run(run=done + 1, table=table, since=None, until=version)
+    if last.table != table or last.until > version:
+        raise HistoryError(_again(f"{BRONZE_RECORDS.path} is not the table it was made from"))
+    unfinished = last if last.run > done else None
+    if last.until == version:
+        return unfinished, None
+    return unfinished, _Run(run=last.run + 1, table=table, since=last.until, until=version)
+
+
+def _again(why: str) -> str:
+    return f"silver cannot go on: {why}; move the folder silver/ away and it is made again"
+
+
+def _written_down(base: Path) -> _Run | None:
+    try:
+        return _Run(**json.loads(_note(base).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as exc:
+        raise HistoryError(_again(f"silver/run.json cannot be read: {exc}")) from exc
+
+
+def _write_down(base: Path, run: _Run) -> None:
+    partial = _note(base).with_suffix(".partial")
+    try:
+        partial.write_text(json.dumps(asdict(run)), encoding="utf-8")
+        partial.replace(_note(base))
+    except OSError as exc:
+        raise HistoryError(f"{partial} cannot be written: {exc}") from exc
+
+
+def _note(base: Path) -> Path:
+    return base / "silver" / "run.json"
+
+
+class _Refinement:
+    """One run, under way."""
+
+    def __init__(self, spark: SparkSession, base: Path, run: _Run) -> None:
+        self._spark = spark
+        self._base = base
+        self._run = run
+        self._turn = lake.Turn(APP, run.run)
+
+    def carry_out(self, today: date) -> None:
+        """Do what is not done of it. The order matters: silver/newest is where this run began until
+        its commits are in, and silver/logs says that all is.
+        """
+        held = self._load(SILVER_LOGS)
+        # Not kept in memory: each use reads other columns, and they are quicker read again.
+        fresh = silver.unread(self._won(), held)
+        newest = self._load(SILVER_NEWEST)
+        self._append(silver.commits(fresh, newest))
+        self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
+        _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
+        self._replace(silver.logs(held, fresh), SILVER_LOGS)
+
+    def _load(self, table: Table) -> DataFrame:
+        return _load(self._spark, self._base, table)
+
+    def _won(self) -> DataFrame:
+        """The records in the files of this run. Files that only hold old records in a new order, as
+        maintenance makes them, are among them; silver.unread knows those.
+        """
+        schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
+        reader = self._spark.read.schema(schema)
+        files = _files(self._base, self._run.until)
+        if files is None:
+            raise HistoryError(_again(f"bronze's version {self._run.until} is not known any more"))
+        if self._run.since is not None:
+            files -= _files(self._base, self._run.since) or set()
+        if not files:
+            return self._spark.createDataFrame([], schema)
+        paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
+        root = _GLOB.sub(r"\\\1", str(BRONZE_RECORDS.at(self._base)))
+        return reader.option("basePath", root).parquet(*paths).select(*BRONZE_RECORDS.names)
+
+    def _append(self, commits: DataFrame) -> None:
+        if self._turn.done(self._base, SILVER_COMMITS):
+            return
+        rows = commits.repartition("day").sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
+        found = lake.written(rows, self._base, SILVER_COMMITS)
+        lake.append(found, self._base, SILVER_COMMITS, self._turn)
+
+    def _replace(self, rows: DataFrame, table: Table) -> None:
+        if self._turn.done(self._base, table):
+            return
+        found = lake.written(rows.coalesce(1), self._base, table)
+        lake.replace(found, self._base, table, self._turn)
+
+
+def _close_days(
+    spark: SparkSession, base: Path, today: date, *, again_from: date | None = None
+) -> None:
+    """Rates and a snapshot of each day that is over, and again of those from a day on that has got
+    more commits.
+    """
+    there = read.days(base, SILVER_SNAPSHOTS)
+    over = [day for day in read.days(base, SILVER_COMMITS) if day < today]
+    missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
+    again = [day for day in there if again_from is not None and day >= again_from]
+    wanted = sorted({*missing, *again})
+    if not wanted:
+        return
+    before = max((day for day in there if day < wanted[0]), default=None)
+    snapshots = _load(spark, base, SILVER_SNAPSHOTS).where(
+        sf.expr("false") if before is None else sf.col("day") == before
+    )
+    commits = _load(spark, base, SILVER_COMMITS)
+    since = commits.where(sf.col("day") <= wanted[-1])
+    if before is not None:
+        since = since.where(sf.col("day") > before)
+    days = spark.createDataFrame([(day,) for day in wanted], "day DATE")
+    rates = silver.rates(commits.where(sf.col("day").isin(wanted)))
+    _replace_days(rates, base, SILVER_RATES, wanted)
+    # Last: that a day has its snapshot says that it was closed.
+    _replace_days(silver.snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
+
+
+def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
+    ordered = rows.repartition("day").sortWithinPartitions("day", *table.ordered_by)
+    lake.replace(lake.written(ordered, base, table), base, table, days=days)
+
+
+def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
+    return spark.read.format("delta").load(str(table.at(base)))
+
+
+def _first_day(fresh: DataFrame) -> date | None:
+    """The oldest that these records add a commit to."""
+    commits = fresh.where(sf.col("kind") == CONNECT_OFFSETS)
+    (row,) = commits.agg(sf.min("day").alias("day")).collect()
+    found: date | None = row["day"]
+    return found
+
+
+def _files(base: Path, version: int) -> set[str] | None:
+    """Those of bronze at a version; None if nobody knows that version any more."""
+    try:
+        return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())
+    except DeltaError:
+        return None

@@ -1,0 +1,28 @@
+"""What a run refuses to do, because the tables would no longer hold what they promise.
+
+Called by jobs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.model.topology import KafkaTopic
+
+Cut = Mapping[KafkaTopic, Mapping[int, int]]
+"""The next offset of every partition: a cut includes the records below it and nothing else."""
+
+
+def refuse_unread(cut: Cut, reached: Cut) -> None:
+    """Gold as of a moment that has not been seen yet would be a guess."""
+    for at, offsets in cut.items():
+        for partition, offset in offsets.items():
+            read_to = reached.get(at, {}).get(partition)
+            if read_to is None:
+                raise HistoryError(f"the cut names {at} partition {partition}, which was not read")
+            if offset > read_to:
+                raise HistoryError(
+                    f"the cut asks for {at} partition {partition} up to {offset}, "
+                    f"but it could be read up to {read_to} only"
+                )

@@ -1,0 +1,210 @@
+"""Where mirrored logs ended and where their groups stood, looked at while the pipeline runs.
+
+Called by jobs.py, at each cadence. Offsets topics say how far a mirror is and never how much there
+was to do, and nothing keeps what a consumer group had committed a week ago: without these samples
+nobody could say later what lag was usual, or what a failover would have met. What is not sampled is
+unknown for ever, and stays so: a round that fails is a hole, and never fails a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import structlog
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, Denied
+from offsetwatch.history.pipeline import lake
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.logs import quoted
+from offsetwatch.history.tables.schemas import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    CHECKPOINTS,
+    SILVER_NEWEST,
+    Table,
+)
+from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state.failover import ASKED_MAX, GROUPS_MAX
+from offsetwatch.state.remote import checkpoints_of, copied_topic, remote_topic
+
+_Place = tuple[str, TopicPartition]  # on which Kafka cluster
+_Row = tuple[object, ...]
+
+_log = structlog.get_logger()
+_KEPT_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
+
+
+class _Sides(NamedTuple):
+    """A consumer group, and what to ask of it on each Kafka cluster."""
+
+    group: str
+    places: dict[str, set[TopicPartition]]
+
+
+class _Checkpointed(msgspec.Struct):
+    """What an observation of a checkpoint says of whose it is (decode/roles.py)."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class Sampler:
+    """See the module. Rows wait until `write`. Not thread-safe."""
+
+    def __init__(
+        self,
+        base: Path,
+        flows: Iterable[MirrorFlow],
+        admins: Mapping[str, KafkaAdmin],
+        clock: Clock,
+    ) -> None:
+        """`admins` of the Kafka clusters that may be asked; a flow on another one is left out."""
+        self._base = base
+        self._flows = tuple(flows)
+        self._admins = admins
+        self._clock = clock
+        self._ends: list[_Row] = []
+        self._groups: list[_Row] = []
+        self._refused: set[str] = set()
+
+    def take(self) -> None:
+        """Ask once, about what the tables name now. Groups first: one beyond the end of its log is
+        one then, and not a log end that was too old.
+        """
+        if len(self._ends) + len(self._groups) > _KEPT_MAX:
+            return  # nothing could be written for very long, and that is told elsewhere
+        at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        progress = read.flow_progress(self._base)
+        standing = self._standing(progress)
+        for sides in standing:
+            self._groups += self._committed(at, sides)
+        wanted: dict[str, set[TopicPartition]] = {}
+        for kafka, place in self._mirrored(progress):
+            wanted.setdefault(kafka, set()).add(place)
+        for sides in standing:
+            for kafka, places in sides.places.items():
+                wanted.setdefault(kafka, set()).update(places)
+        for kafka, places in sorted(wanted.items()):
+            self._ends += self._bounds(at, kafka, places)
+
+    def write(self) -> None:
+        """Put what was sampled into the tables. Raises HistoryError; it is kept then."""
+        self._ends = _written(self._ends, self._base, BRONZE_LOG_ENDS)
+        self._groups = _written(self._groups, self._base, BRONZE_GROUP_OFFSETS)
+
+    def close(self) -> None:
+        """Close the clients."""
+        for admin in self._admins.values():
+            admin.close()
+
+    # --- what to ask -----------------------------------------------------------------------------
+
+    def _mirrored(self, progress: Iterable[read.FlowProgressRow]) -> Iterator[_Place]:
+        """Both sides of every partition that a flow has committed an offset for."""
+        flows = {(at.connect_cluster, at.connector): at for at in self._flows}
+        for row in progress:
+            flow = flows.get((row.connect_cluster, row.connector))
+            if flow is None:
+                continue
+            for kafka, topic in (
+                (flow.upstream, row.topic),
+                (flow.downstream, remote_topic(flow, row.topic)),
+            ):
+                if kafka is not None and kafka in self._admins and topic is not None:
+                    yield kafka, TopicPartition(topic, row.partition)
+
+    def _standing(self, progress: Collection[read.FlowProgressRow]) -> list[_Sides]:
+        """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
+        about no more either.
+        """
+        found: list[_Sides] = []
+        for flow in self._flows:
+            topic = checkpoints_of(flow)
+            upstream, downstream = flow.upstream, flow.downstream
+            if topic is None or upstream not in self._admins or downstream not in self._admins:
+                continue
+            assert upstream is not None
+            assert downstream is not None
+            known = {
+                at.topic
+                for at in progress
+                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+            }
+            groups: dict[str, _Sides] = {}
+            asked = 0
+            for seen in self._checkpointed(topic.kafka, topic.topic):
+                copied = copied_topic(flow, seen.topic, known)
+                new = seen.group not in groups
+                full = asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX)
+                if copied is None or full:
+                    continue
+                name, copy = copied
+                sides = groups.setdefault(
+                    seen.group, _Sides(seen.group, {upstream: set(), downstream: set()})
+                )
+                sides.places[upstream].add(TopicPartition(name, seen.partition))
+                sides.places[downstream].add(TopicPartition(copy, seen.partition))
+                asked += 1
+            found += groups.values()
+        return found
+
+    def _checkpointed(self, kafka: str, topic: str) -> list[_Checkpointed]:
+        """Newest first."""
+        query = f"""
+            SELECT observation FROM records
+            WHERE kind = '{CHECKPOINTS}' AND error IS NULL AND observation IS NOT NULL
+                  AND kafka = {quoted(kafka)} AND topic = {quoted(topic)}
+            ORDER BY kts DESC, koffset DESC
+            """  # noqa: S608 - quoted
+        rows = read.queried(self._base, query, records=SILVER_NEWEST).to_pylist()
+        return [msgspec.json.decode(row["observation"], type=_Checkpointed) for row in rows]
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def _committed(self, at: datetime, sides: _Sides) -> list[_Row]:
+        """Of both sides or of none: no row means that it has committed nothing there."""
+        found: list[_Row] = []
+        for kafka, places in sides.places.items():
+            try:
+                offsets = self._admins[kafka].group_offsets(sides.group, places)
+            except ClientError as exc:
+                self._tell(f"{kafka}/{sides.group}", exc)
+                return []
+            found += [
+                (at, kafka, sides.group, where.topic, where.partition, offset, at.date())
+                for where, offset in sorted(offsets.items())
+            ]
+        return found
+
+    def _bounds(self, at: datetime, kafka: str, places: set[TopicPartition]) -> list[_Row]:
+        try:
+            found = self._admins[kafka].bounds(places, stable=False)
+        except ClientError as exc:
+            self._tell(kafka, exc)
+            return []
+        return [
+            (at, kafka, where.topic, where.partition, log.start, log.end, at.date())
+            for where, log in sorted(found.items())
+        ]
+
+    def _tell(self, what: str, why: ClientError) -> None:
+        """What is denied is said once; whatever else may pass."""
+        if what in self._refused:
+            return
+        if isinstance(why, Denied):
+            self._refused.add(what)
+        _log.warning("history_sample_failed", what=what, reason=str(why))
+
+
+def _written(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
+    """Nothing: what still waits to be written."""
+    if rows:
+        lake.append(lake.given([lake.batch(rows, table)], base, table), base, table)
+    return []

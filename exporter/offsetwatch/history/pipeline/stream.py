@@ -1,0 +1,353 @@
+"""The stream of one Kafka cluster into bronze: begun, followed, and brought past what stops it.
+
+Called by jobs.py. Before anything is read, what Kafka has is held against what bronze has and what
+the checkpoint says (generations.py), so that no topic is taken for another, and no record is read
+twice or left out in silence. A continuous stream that ends by itself is planned like that again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import Clock
+from offsetwatch.errors import (
+    Ambiguous,
+    ClientError,
+    HistoryError,
+    OffsetwatchError,
+    Unreachable,
+    Unsettled,
+)
+from offsetwatch.history.pipeline import bronze, checkpoints, lake
+from offsetwatch.history.pipeline.feed import Feed, planned, shape
+from offsetwatch.history.pipeline.patience import Patience
+from offsetwatch.history.spark.session import said, translated
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.generations import Gap, GapReason, Place, Plan
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.model.topology import KafkaTopic
+
+POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
+
+_log = structlog.get_logger()
+_POISON = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a stream has committed: the next offset of every partition, and the id of each topic
+    that they are offsets of. Both are {} if it has not come round to anything yet.
+
+    Taken from the stream and not from the rows, because transaction markers and compaction leave
+    offsets without a row.
+    """
+
+    ends: Mapping[KafkaTopic, Mapping[int, int]]
+    topic_ids: Mapping[KafkaTopic, str]
+
+
+class BronzeStream:
+    """See the module. `notices` is what a person should hear of."""
+
+    def __init__(
+        self, spark: SparkSession, base: Path, feed: Feed, going_on: Plan, clock: Clock
+    ) -> None:
+        self.notices: list[str] = []
+        self._spark = spark
+        self._base = base
+        self._feed = feed
+        self._plan = going_on
+        self._clock = clock
+        self._every: str | None = None
+        self._poisons = 0
+        self._query: StreamingQuery | None = None
+        self._sink: bronze.Sink | None = None
+        self._query_ids: Mapping[str, str] = {}
+        self._seen = Reached({}, {})
+        self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
+        self._broken: OffsetwatchError | None = None
+        self._seen_at_plan = self._seen
+        self._patience = Patience()
+
+    @property
+    def kafka(self) -> str:
+        """The cluster that it reads."""
+        return self._feed.kafka
+
+    @property
+    def query(self) -> StreamingQuery:
+        """What runs now, once it was started; another after a record that had to be passed."""
+        assert self._query is not None
+        return self._query
+
+    def stored(self, batch: int) -> lake.Stored:
+        """What a batch of the query that runs now added; asked for once."""
+        return lake.Stored(0, 0) if self._sink is None else self._sink.stored(batch)
+
+    def start(self, every: str | None) -> None:
+        """Read at this interval, or, without one, until what is there now is read."""
+        if self._plan.why is not None and self._query is None:
+            self._begin(self._plan)
+        self._every = every
+        with self._reading():
+            self._query = self._started()
+        self._query_ids = {topic: role.topic_id for topic, role in self._feed.by_topic.items()}
+
+    def stop(self) -> None:
+        """End it, if it still runs."""
+        if self._sink is not None:
+            self._sink.close()
+        with translated(f"stopping the stream of kafka {self._feed.kafka} failed"):
+            if self._query is not None:
+                self._query.stop()
+
+    def finish(self) -> None:
+        """Wait until all is read. Raises HistoryError."""
+        while True:
+            try:
+                self._failure()
+            except HistoryError as exc:
+                if not self._passed(exc):
+                    raise
+            else:
+                return
+
+    def check(self) -> None:
+        """Keep it going: a stream that has ended by itself is planned anew, and goes on.
+
+        As often as patience.py says. Raises what it was, HistoryError or ClientError, if that did
+        not help.
+        """
+        if self._broken is None:
+            self._broken = self._ended()
+            if self._broken is not None:
+                reason = str(self._broken)
+                _log.warning("history_stream_ended", kafka=self._feed.kafka, reason=reason)
+        if self._broken is not None and self._patience.due(time.monotonic()):
+            self._plan_again(self._broken)
+
+    def reached(self) -> Reached:
+        """How far it is, whichever query got it there."""
+        assert self._query is not None
+        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+            progress = self._query.lastProgress
+        ends = None if progress is None else json.loads(progress.sources[0].endOffset)
+        if ends:
+            kafka = self._feed.kafka
+            self._seen = Reached(
+                ends={
+                    KafkaTopic(kafka, topic): {int(p): end for p, end in offsets.items()}
+                    for topic, offsets in ends.items()
+                },
+                topic_ids={KafkaTopic(kafka, topic): self._query_ids[topic] for topic in ends},
+            )
+        return self._seen
+
+    # --- going on --------------------------------------------------------------------------------
+
+    def _ended(self) -> OffsetwatchError | None:
+        """Why it does not run any more; None if it does."""
+        assert self._query is not None
+        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+            active = self._query.isActive
+        moved = self.reached() != self._seen_at_plan
+        if active or moved:
+            self._patience.runs(time.monotonic(), moved=moved)
+        if active:
+            return self._replaced()
+        try:
+            self._failure()
+        except (HistoryError, ClientError) as exc:
+            return exc
+        raise HistoryError(f"the stream of kafka {self._feed.kafka} ended without being asked to")
+
+    def _replaced(self) -> HistoryError | None:
+        """Ends the stream if a topic is not the one it was: of one that was created again and has
+        as many records as were read, Spark would wait for more.
+        """
+        try:
+            self._vouch()
+        except HistoryError as exc:
+            self.stop()
+            return exc
+        except ClientError:
+            pass  # if that is more than a moment, the stream says so itself
+        return None
+
+    def _vouch(self) -> None:
+        """Raises HistoryError if a topic is not the one it was, ClientError if nobody can say."""
+        found = self._admin.topic_ids(self._feed.by_topic)
+        for topic, role in sorted(self._feed.by_topic.items()):
+            if found[topic] != role.topic_id:
+                raise HistoryError(f"{topic} was created again")
+
+    def _plan_again(self, why: OffsetwatchError) -> None:
+        if self._patience.exhausted:
+            raise why
+        still: OffsetwatchError | None = None
+        away = False
+        try:
+            self._go_on(why)
+        except (Unreachable, Ambiguous, Unsettled) as exc:
+            still, away = exc, True
+        except (HistoryError, ClientError) as exc:
+            still = exc
+        if still is not None and str(still) != str(why):
+            _log.warning("history_stream_waits", kafka=self._feed.kafka, reason=str(still))
+        self._broken, self._seen_at_plan = still, self._seen
+        self._patience.tried(time.monotonic(), counts=not away)
+
+    def _go_on(self, why: OffsetwatchError) -> None:
+        if isinstance(why, HistoryError) and self._passed(why):
+            return
+        by_topic = {
+            topic: replace(role, topic_id=shape(self._admin, topic)[0])
+            for topic, role in self._feed.by_topic.items()
+        }
+        self._feed = replace(self._feed, by_topic=by_topic)
+        self._plan = planned(self._base, self._feed)
+        if self._plan.why is not None:
+            self._begin(self._plan)
+        self.start(self._every)
+        _log.warning("history_stream_goes_on", kafka=self._feed.kafka, number=self._plan.number)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _reading(self) -> AbstractContextManager[None]:
+        # Both ends, because "no space left" may be said of either's disk.
+        return translated(f"reading kafka {self._feed.kafka} into {self._base} failed")
+
+    def _failure(self) -> None:
+        assert self._query is not None
+        assert self._sink is not None
+        with self._reading():
+            try:
+                self._query.awaitTermination()
+            except StreamingQueryException:
+                if self._sink.failure is None:
+                    raise
+            if self._sink.failure is not None:
+                raise self._sink.failure
+
+    def _started(self) -> StreamingQuery:
+        raw = bronze.kafka_records(
+            self._spark,
+            self._feed.options,
+            self._feed.by_topic,
+            starting=checkpoints.vector(self._plan.starts),
+            offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
+        )
+        at = checkpoints.folder(self._base, self._feed.kafka, self._plan.number)
+        kafka, by_topic = self._feed.kafka, self._feed.by_topic
+        self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock, self._vouch)
+        writer = (
+            raw.writeStream.foreachBatch(self._sink)
+            .queryName(f"bronze-{self._feed.kafka}")
+            .option("checkpointLocation", str(at))
+        )
+        paced = (
+            writer.trigger(availableNow=True)
+            if self._every is None
+            else writer.trigger(processingTime=self._every)
+        )
+        return paced.start()
+
+    def _begin(self, going_on: Plan) -> None:
+        """Gaps first: a generation that has begun must not have left one unsaid."""
+        known = read.gaps(self._base, self._feed.kafka)
+        fresh = [gap for gap in going_on.gaps if gap not in known]
+        if fresh:
+            self._write(fresh)
+        checkpoints.begin(self._base, self._feed.kafka, going_on)
+        kafka, number = self._feed.kafka, going_on.number
+        for gap in fresh:
+            _log.warning("history_gap", kafka=kafka, gap=str(gap))
+            self.notices.append(f"kafka {kafka}: permanently missing: {gap}")
+        if number > 0:
+            _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
+            self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")
+
+    def _write(self, gaps: list[Gap]) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        rows = [
+            (
+                self._feed.kafka,
+                gap.topic,
+                gap.topic_id,
+                gap.kpartition,
+                gap.from_offset,
+                gap.to_offset,
+                gap.reason.value,
+                now,
+            )
+            for gap in gaps
+        ]
+        batches = [lake.batch(rows, OPS_GAPS)]
+        lake.append(lake.given(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
+
+    def _passed(self, failure: HistoryError) -> bool:
+        """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
+
+        No option skips it. What lies before it is read as a batch, the record becomes a gap, and
+        the next generation begins behind it.
+        """
+        found = _POISON.search(said(failure))
+        if found is None or self._poisons >= POISONS_MAX:
+            return False
+        self._poisons += 1
+        topic, partition, offset = found[1], int(found[2]), int(found[3])
+        log = (topic, self._plan.topics[topic], partition)
+        begins = self._next_offsets()[topic, partition]
+        with self._reading():
+            self._read_between(topic, partition, begins, offset)
+        self._plan = replace(
+            self._plan,
+            number=self._plan.number + 1,
+            starts={**self._next_offsets(), (topic, partition): offset + 1},
+            gaps=(Gap(*log, offset, offset + 1, GapReason.TIMESTAMP_OUT_OF_RANGE),),
+            why=f"{topic} partition {partition} offset {offset} has a timestamp beyond Spark's",
+        )
+        self._begin(self._plan)
+        self.start(self._every)
+        return True
+
+    def _next_offsets(self) -> dict[Place, int]:
+        """Behind what bronze holds, or where this generation began if that is further on."""
+        stored = read.next_offsets(self._base, self._feed.kafka)
+        return {
+            (topic, partition): max(
+                start, stored.get((topic, self._plan.topics[topic], partition), start)
+            )
+            for (topic, partition), start in self._plan.starts.items()
+        }
+
+    def _read_between(self, topic: str, partition: int, begins: int, ends: int) -> None:
+        if begins >= ends:
+            return
+        raw = (
+            self._spark.read.format("kafka")
+            .options(**self._feed.options)
+            .option("assign", json.dumps({topic: [partition]}))
+            .option("startingOffsets", json.dumps({topic: {str(partition): begins}}))
+            .option("endingOffsets", json.dumps({topic: {str(partition): ends}}))
+            .option("failOnDataLoss", "true")
+            .load()
+        )
+        kafka, by_topic = self._feed.kafka, self._feed.by_topic
+        found = bronze.written(raw, self._base, kafka, by_topic, self._clock.now())
+        lake.append(found, self._base, BRONZE_RECORDS)

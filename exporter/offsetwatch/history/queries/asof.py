@@ -1,0 +1,414 @@
+"""The source offsets of connectors as they were at a moment, from the tables alone, without a JVM.
+
+Called by the CLI. As of T means: what a task that started at T would have been handed. The rules:
+
+* Only records under raw keys that a worker may have written count; tasks look no other bytes up. Of
+  several such keys of one source partition, the one that the connector committed under until T
+  counts (state/spellings.py); where that cannot be told, the connector is refused.
+* Inside one log the Kafka offset is the order; a record's timestamp only says whether it is of T or
+  before. Where timestamps run against the offsets (a producer's clock was set back), the answer is
+  the record with the highest offset among those stamped T or before, even if one with a later stamp
+  lies in front of it. A stamp more than a day ahead of the time the record was read counts as the
+  end of the next day.
+* A connector's topic is the one that the newest run of the pipeline found it to use (gold/topics);
+  a topic of its own is read alone, as Connect does. Which topic it used at T nobody recorded: where
+  its topic of today has nothing of it at T and another one has, that is refused with the other
+  one's name, and the other one can be asked for.
+* Of a topic that was created again, the one that existed at T is read: a generation begins with its
+  first record, and not before the one it replaces was last written to.
+* What nobody saw is not guessed. Since the pipeline first read a topic nothing is missing; before
+  that, compaction may have taken what was overwritten, and where a hole in the log could hide a
+  record of that time, the answer is refused. So it is between the last reading of a topic that was
+  deleted and the first record of the one that replaced it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+
+from offsetwatch.clock import utc
+from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import logs, read
+from offsetwatch.history.tables.generations import Gap
+from offsetwatch.history.tables.logs import Log, Row
+from offsetwatch.history.tables.raw_keys import keys_in_use
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.spellings import SpellingInUse
+
+_NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
+
+
+class Unanswerable(HistoryError):
+    """The tables cannot tell. The message says why, and since when they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to look up.
+
+    at          Unix seconds
+    connector   None for every one that has a record
+    topic       `kafka/topic`: read this one, whatever the connectors use now
+    with_now    the newest state as well
+    """
+
+    at: float
+    connect_cluster: str | None = None
+    connector: str | None = None
+    topic: str | None = None
+    with_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The newest record of one source partition at a moment.
+
+    source_offset   JSON with sorted keys, exact; None if a task gets nothing from it: a tombstone,
+                    JSON null, or an `error`
+    raw_key         the bytes of the key that its task looked up
+    """
+
+    source_partition: str
+    source_offset: str | None
+    raw_key: bytes
+    dialect: str
+    error: str | None
+    committed_at: float
+    kpartition: int
+    koffset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorOffsets:
+    """One connector: `then`, at the moment asked for, and `now`, the newest in the tables (empty if
+    that was not asked for), both in order of their source partitions.
+    """
+
+    connector: str
+    topic: KafkaTopic
+    topic_id: str
+    then: tuple[Entry, ...]
+    now: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The answer.
+
+    unknown         connectors that cannot be answered for, each with the reason
+    read_at         when the newest record of these topics came into the tables
+    newest_at       the newest record's own timestamp
+    files, files_skipped    those of silver that were opened for the offsets, and how many of the
+                            same tables were not
+    """
+
+    at: float
+    connect_cluster: str
+    connectors: tuple[ConnectorOffsets, ...]
+    unknown: tuple[tuple[str, str], ...]
+    read_at: float
+    newest_at: float
+    files: tuple[str, ...]
+    files_skipped: int
+
+
+def as_of(base: Path, asked: Question) -> AsOf:
+    """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
+    tables.
+    """
+    everything = logs.logs(base)
+    cluster = _cluster(base, everything, asked)
+    found = tuple(log for log in everything if log.connect_cluster == cluster)
+    begun = min(log.first_at for log in found)
+    if asked.at < begun:
+        raise Unanswerable(
+            f"nothing is known as of {iso(asked.at)}: the oldest record read of {cluster} is of "
+            f"{iso(begun)}"
+        )
+    scope = logs.scope(base, found, cluster, asked.connector, asked.at)
+    at_that_time = logs.newest(base, scope)
+    then, now = _by_connector(at_that_time.rows), {}
+    if asked.with_now:
+        now = _by_connector(logs.newest_of_all(base, scope).rows)
+    site = _Site(base, found, asked)
+    connectors: list[ConnectorOffsets] = []
+    unknown: list[tuple[str, str]] = []
+    for name in sorted({*then, *now}):
+        try:
+            connectors.append(site.offsets(name, then.get(name, []), now.get(name, [])))
+        except Unanswerable as exc:
+            unknown.append((name, str(exc)))
+    if asked.connector is not None and not connectors and not unknown:
+        unknown = [
+            (asked.connector, f"no record of it was read that is of {iso(asked.at)} or before")
+        ]
+    return AsOf(
+        at=asked.at,
+        connect_cluster=cluster,
+        connectors=tuple(connectors),
+        unknown=tuple(unknown),
+        read_at=max(log.last_read_at for log in found),
+        newest_at=max(log.last_at for log in found),
+        files=at_that_time.files,
+        files_skipped=at_that_time.files_skipped,
+    )
+
+
+class _Site:
+    """One Connect cluster: which topic a connector uses, and which generation of it counts."""
+
+    def __init__(
+        self,
+        base: Path,
+        found: tuple[Log, ...],
+        asked: Question,
+    ) -> None:
+        self._base = base
+        self._logs = found
+        self._asked = asked
+        cluster = found[0].connect_cluster
+        self._topics = {
+            topic.connector: topic.at
+            for topic in read.topics(base)
+            if topic.connect_cluster == cluster
+        }
+        self._hidden_from: dict[Log, float | None] = {}
+
+    def offsets(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
+        """Raises Unanswerable."""
+        home = self._home(name, then or now)
+        log = self._generation(home)
+        newest = self._generations(home)[-1:]
+        mine = [] if log is None else [row for row in then if _is_of(row, log)]
+        if log is None or not mine:
+            raise Unanswerable(self._nothing(name, home, then))
+        self._refuse_hidden(log)
+        self._refuse_lost(log, mine)
+        self._refuse_unread(log, newest[0])
+        return ConnectorOffsets(
+            connector=name,
+            topic=home,
+            topic_id=log.topic_id,
+            then=self._entries(name, log, mine, self._asked.at),
+            now=self._entries(name, newest[0], [row for row in now if _is_of(row, newest[0])]),
+        )
+
+    def _entries(
+        self, name: str, log: Log, rows: list[Row], at: float | None = None
+    ) -> tuple[Entry, ...]:
+        """One per source partition, under the raw key that its task looked up."""
+        keys: dict[str, set[bytes]] = {}
+        for row in rows:
+            keys.setdefault(row["source_partition"], set()).add(row["key"])
+        several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
+        if several:
+            in_use = keys_in_use(logs.evidence(self._base, log, name, at))
+            rows = [
+                row
+                for row in rows
+                if row["source_partition"] not in several
+                or row["key"] == _looked_up(row["source_partition"], in_use)
+            ]
+        return _entries(rows)
+
+    def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
+        at = iso(self._asked.at)
+        if self._asked.topic is not None:
+            return self._named(self._asked.topic)
+        home = self._topics.get(name, self._topics.get(None))
+        if home is not None:
+            if not home.topic:
+                raise Unanswerable("it keeps its offsets on a Kafka cluster that is not configured")
+            return home
+        held = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in rows})
+        if len(held) == 1:
+            return held[0]
+        raise Unanswerable(
+            f"which topic it used as of {at} is not known: {_listed(held)} hold offsets of it; "
+            "name one with --topic"
+        )
+
+    def _named(self, name: str) -> KafkaTopic:
+        known = sorted({log.at for log in self._logs})
+        matching = [at for at in known if name in {at.topic, str(at)}]
+        if len(matching) != 1:
+            raise Unanswerable(f"--topic {name} is none, or several, of {_listed(known)}")
+        return matching[0]
+
+    def _generations(self, at: KafkaTopic) -> list[Log]:
+        """The topic under each of its ids, in the order in which they were first read."""
+        return sorted(
+            (log for log in self._logs if log.at == at), key=attrgetter("first_read_at", "first_at")
+        )
+
+    def _generation(self, at: KafkaTopic) -> Log | None:
+        """The one that existed at the moment asked for."""
+        current: Log | None = None
+        for log in self._generations(at):
+            # A clock that ran ahead must not move a topic beyond the moment it was read.
+            begun = min(log.first_at, log.first_read_at)
+            if current is not None:
+                begun = max(begun, min(current.last_at, current.last_read_at))
+            if begun > self._asked.at:
+                break
+            current = log
+        return current
+
+    def _nothing(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
+        at = iso(self._asked.at)
+        others = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in then} - {home})
+        if others:
+            return (
+                f"{home}, where it keeps its offsets, holds nothing of it as of {at}, but "
+                f"{_listed(others)} does: if it kept them there then, name that with --topic"
+            )
+        if then:
+            return f"{home} was created again before {at}, and held nothing of {name} since"
+        return f"it had committed nothing yet as of {at}"
+
+    def _refuse_hidden(self, log: Log) -> None:
+        at = self._asked.at
+        if at >= log.first_read_at:
+            return
+        if log not in self._hidden_from:
+            self._hidden_from[log] = logs.hidden_from(self._base, log)
+        hidden = self._hidden_from[log]
+        if hidden is not None and hidden <= at:
+            raise Unanswerable(
+                f"{log.at} was compacted before it was first read, so offsets as of {iso(at)} may "
+                f"be missing; they are known from {iso(log.first_read_at)} on"
+            )
+
+    def _refuse_lost(self, log: Log, rows: list[Row]) -> None:
+        """A record in front of a gap may have been overtaken by one inside it."""
+        for gap in self._gaps(log):
+            fronted = any(
+                row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
+                for row in rows
+            )
+            if fronted and logs.last_before(self._base, log, gap) <= self._asked.at:
+                raise Unanswerable(
+                    f"records of {log.kafka} are permanently missing: {gap}; what its source "
+                    f"partitions had in there as of {iso(self._asked.at)} is not known"
+                )
+
+    def _gaps(self, log: Log) -> list[Gap]:
+        """Those inside the log. That nobody read the end of a deleted topic is another matter."""
+        found = read.gaps(self._base, log.kafka)
+        here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
+        return sorted(gap for gap in here if gap.to_offset is not None)
+
+    def _refuse_unread(self, log: Log, newest: Log) -> None:
+        at = self._asked.at
+        if log != newest and at > log.last_read_at:
+            raise Unanswerable(
+                f"{log.at} was deleted and created again, and what was written to the old one "
+                f"after {iso(log.last_read_at)} was never read: as of {iso(at)} nothing is known"
+            )
+
+
+def _cluster(base: Path, found: tuple[Log, ...], asked: Question) -> str:
+    known = sorted({log.connect_cluster for log in found})
+    if not known:
+        raise Unanswerable("no record of an offsets topic has been read yet")
+    if asked.connect_cluster is not None:
+        if asked.connect_cluster not in known:
+            raise Unanswerable(
+                f"nothing was read of Connect cluster {asked.connect_cluster}, "
+                f"only of {_listed(known)}"
+            )
+        return asked.connect_cluster
+    if len(known) > 1 and asked.connector is not None:
+        known = [name for name in logs.clusters_of(base, asked.connector) if name in known]
+        if not known:
+            raise Unanswerable(f"no record of a connector {asked.connector} was ever read")
+    if len(known) > 1:
+        raise Unanswerable(f"say which Connect cluster with --connect: {_listed(known)}")
+    return known[0]
+
+
+def _looked_up(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
+    """Raises Unanswerable."""
+    use = in_use[identity]
+    if use.spelling is not None:
+        return use.spelling.raw_key
+    held = _listed([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
+    raise Unanswerable(
+        f"{identity} has offsets under several raw keys, and which one its task looked up is not "
+        f"known: {held}"
+    )
+
+
+def _entries(rows: list[Row]) -> tuple[Entry, ...]:
+    """One per source partition. In two partitions of the topic (their number was changed) it has no
+    order but that of timestamps which are further apart than clocks are. Raises Unanswerable.
+    """
+    newest: dict[str, Row] = {}
+    for row in sorted(rows, key=_age):
+        held = newest.get(row["source_partition"])
+        if held is not None and _is_contested(held, row):
+            raise Unanswerable(
+                f"{row['source_partition']} has records in two partitions of its offsets topic, "
+                f"{held['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
+                "tell the newer: clocks may differ by ten minutes"
+            )
+        newest[row["source_partition"]] = row
+    return tuple(_entry(row) for _, row in sorted(newest.items()))
+
+
+def _is_contested(older: Row, newer: Row) -> bool:
+    """Return whether which of two offsets is the newer one cannot be told by their timestamps."""
+    one_log = older["kpartition"] == newer["kpartition"]
+    same = older["source_offset"] == newer["source_offset"]
+    return not one_log and not same and not is_later(newer["kts"], older["kts"])
+
+
+def _entry(row: Row) -> Entry:
+    offset = row["source_offset"]
+    return Entry(
+        source_partition=row["source_partition"],
+        source_offset=None if offset == _NULL else offset,
+        raw_key=row["key"] or _hash_map_key(row),
+        dialect=row["dialect"],
+        error=row["error"],
+        committed_at=row["kts"],
+        kpartition=row["kpartition"],
+        koffset=row["koffset"],
+    )
+
+
+def _hash_map_key(row: Row) -> bytes:
+    """Return the key of a row that was written before rows had theirs."""
+    key = connect_key_of(row["connector"], row["source_partition"])
+    assert key is not None  # no other key was kept
+    return key
+
+
+def _age(row: Row) -> tuple[float, int]:
+    return (row["kts"], row["kpartition"])
+
+
+def _is_of(row: Row, log: Log) -> bool:
+    return (row["kafka"], row["topic"], row["topic_id"]) == (log.kafka, log.topic, log.topic_id)
+
+
+def _by_connector(rows: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["connector"], []).append(row)
+    return found
+
+
+def _listed(names: Sequence[object]) -> str:
+    return ", ".join(str(name) for name in names)
+
+
+def iso(at: float) -> str:
+    """A moment for people, to the millisecond as Kafka has it."""
+    moment = utc(at)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,203 @@
+"""What happened to one connector, merged from the tables, without a JVM.
+
+Connect's own internal topics tell it: the config topic what somebody wanted, the status topic what
+workers made of it, offsets topics how positions moved. Called by the CLI. The folds are stories.py.
+
+Since the pipeline first read a topic nothing is missing from it. Before that, compaction has left
+the newest record of each key: the answer says so, and invents nothing for the rest. Times are Unix
+seconds, and those of the records' own timestamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.baselines.published import published
+from offsetwatch.history.queries import episodes
+from offsetwatch.history.queries.asof import Unanswerable, iso
+from offsetwatch.history.queries.stories import (
+    Commit,
+    Event,
+    Seen,
+    in_order,
+    of_commits,
+    of_configs,
+    of_lags,
+    of_silences,
+    of_statuses,
+)
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.logs import moment, quoted
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    STATUS,
+    Table,
+)
+from offsetwatch.model.baselines import TOO_OLD_S, Baseline
+
+_TOLD_BY: Final = {
+    CONFIGS: "what was asked of it",
+    STATUS: "which states it was in",
+    CONNECT_OFFSETS: "how its offsets moved",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Of which connector, and from when to when (both included)."""
+
+    connector: str
+    connect_cluster: str | None
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The answer.
+
+    notes   what is missing from it, and why
+    """
+
+    connect_cluster: str
+    connector: str
+    events: tuple[Event, ...]
+    notes: tuple[str, ...]
+
+
+def timeline(base: Path, asked: Question) -> Timeline:
+    """Everything that is known. Raises Unanswerable where no record is about such a connector, or
+    connectors of several Connect clusters have its name; HistoryError where there are no tables.
+    """
+    cluster = asked.connect_cluster
+    found = _clusters(base, asked.connector)
+    if cluster is None and len(found) > 1:
+        raise Unanswerable(
+            f"connectors of several Connect clusters are called {asked.connector}; name one: "
+            f"--connect {' | '.join(found)}"
+        )
+    if not found or (cluster is not None and cluster not in found):
+        where = "" if cluster is None else f" of {cluster}"
+        raise Unanswerable(f"no record in the tables is about a connector{where} called so")
+    cluster = cluster or found[0]
+    subject = (cluster, asked.connector)
+    usual, why = _usual(base, subject, asked.until)
+    behind, unknown = episodes.behind(base, subject, asked.since, asked.until, usual)
+    whose = f"connect_cluster = {quoted(cluster)} AND connector = {quoted(asked.connector)}"
+    events = in_order(
+        of_configs(_seen(base, CONFIGS, cluster, asked)),
+        of_statuses(_seen(base, STATUS, cluster, asked)),
+        of_commits(_commits(base, whose, asked)),
+        of_silences(episodes.silences(base, subject, asked.since, asked.until, usual)),
+        of_lags(behind),
+    )
+    return Timeline(
+        connect_cluster=cluster,
+        connector=asked.connector,
+        events=tuple(at for at in events if _within(at, asked)),
+        notes=(*_notes(base, cluster, asked.since), *filter(None, (why, unknown))),
+    )
+
+
+def _within(event: Event, asked: Question) -> bool:
+    """Of a span, if any of it is."""
+    ends = event.at if event.until is None else event.until
+    return event.at <= asked.until and ends >= asked.since
+
+
+def _usual(base: Path, whose: tuple[str, str], until: float) -> tuple[Baseline | None, str | None]:
+    """What is usual of it, if that can be told of this time; and why not."""
+    try:
+        found = published(base)
+    except HistoryError as exc:
+        return None, f"what is usual is not known: {exc}"
+    if found is None:
+        return None, None
+    if abs(until - found.until) > TOO_OLD_S:
+        return None, f"what is usual was learned from before {iso(found.until)}: not of that time"
+    for at in found.connectors:
+        if (at.connect_cluster, at.connector) == whose:
+            return at, None
+    return None, "history is too short for its baseline"
+
+
+def _clusters(base: Path, connector: str) -> list[str]:
+    """The Connect clusters whose topics tell of a connector of this name."""
+    told = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_about(connector)}"
+    own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
+    query = f"""
+        SELECT DISTINCT connect_cluster FROM records
+        WHERE connect_cluster IS NOT NULL AND (({told}) OR ({own}))
+        """  # noqa: S608 - quoted
+    return sorted(row["connect_cluster"] for row in _rows(base, BRONZE_RECORDS, query))
+
+
+def _about(connector: str) -> str:
+    """Is an observation of this connector? Its JSON is compact."""
+    return f"strpos(observation, {quoted(_named(connector))}) > 0"
+
+
+def _named(connector: str) -> str:
+    return f'"connector":{msgspec.json.encode(connector).decode()}'
+
+
+def _seen(base: Path, kind: str, cluster: str, asked: Question) -> Iterator[Seen]:
+    """From the first that is known: what a record changes depends on those before it."""
+    query = f"""
+        SELECT kts, observation FROM records
+        WHERE kind = '{kind}' AND connect_cluster = {quoted(cluster)} AND error IS NULL
+              AND {_about(asked.connector)} AND kts <= {moment(asked.until)}
+        ORDER BY kts, kafka, topic, topic_id, kpartition, koffset
+        """  # noqa: S608 - quoted
+    for row in _rows(base, BRONZE_RECORDS, query):
+        yield Seen(at=row["kts"], noun=msgspec.json.decode(row["observation"]))
+
+
+def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
+    query = f"""
+        WITH begun AS (
+            SELECT source_partition, key AS first_key, at AS first_at, row_number()
+                       OVER (PARTITION BY source_partition ORDER BY at, kpartition) AS place
+            FROM records WHERE {whose} AND change = 'first'
+        )
+        SELECT at, records.source_partition, change, source_offset, pos, step, error,
+               key AS raw_key, coalesce(key <> first_key AND at > first_at, false) AS respelled
+        FROM records LEFT JOIN begun
+             ON records.source_partition = begun.source_partition AND place = 1
+        WHERE {whose} AND at >= {moment(asked.since)} AND at <= {moment(asked.until)}
+              AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
+        ORDER BY at, kafka, topic, topic_id, kpartition, koffset
+        """  # noqa: S608 - quoted
+    for row in _rows(base, SILVER_COMMITS, query):
+        yield Commit(**row)
+
+
+def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
+    query = f"""
+        SELECT kind, min(first_read_at) AS first_read_at FROM records
+        WHERE connect_cluster = {quoted(cluster)} GROUP BY kind
+        """  # noqa: S608 - quoted
+    read_at = {row["kind"]: row["first_read_at"] for row in _rows(base, SILVER_LOGS, query)}
+    for kind, told in _TOLD_BY.items():
+        topic = f"{kind.removeprefix('connect_')} topic"
+        if kind not in read_at:
+            yield f"no {topic} of {cluster} was read: {told} is not known"
+        elif since < read_at[kind]:
+            yield (
+                f"the {topic} is read since {iso(read_at[kind])}: of before that is known only "
+                "what compaction had left of it"
+            )
+
+
+def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
+    return read.plain(read.queried(base, query, records=table))

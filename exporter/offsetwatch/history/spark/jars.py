@@ -1,0 +1,54 @@
+"""The jars Spark needs beside its own: resolved once from pom.xml and kept outside the tree.
+
+Called by session.py before the JVM starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.downloads import (
+    cache_directory,
+    copy_dependencies,
+    pom_hash,
+    publish,
+)
+
+POM = Path(__file__).parents[1] / "pom.xml"
+# The same list as in pom.xml; a folder without exactly one jar of each is no class path.
+ARTIFACTS = (
+    "spark-sql-kafka-0-10_2.13",
+    "spark-token-provider-kafka-0-10_2.13",
+    "kafka-clients",
+    "commons-pool2",
+    "delta-spark_4.2_2.13",
+    "delta-storage",
+)
+
+
+def spark_jars() -> tuple[Path, ...]:
+    """The six jars, resolved by Maven the first time and found in the cache ever after."""
+    folder = cache_directory() / folder_name()
+    publish(folder, _fill)
+    return _complete(folder)
+
+
+def folder_name() -> str:
+    """A folder of its own for every version of the pom."""
+    return f"spark-jars-{pom_hash(POM)}"
+
+
+def _fill(folder: Path) -> None:
+    copy_dependencies(POM, folder, what="Spark's connector jars")
+    _complete(folder)
+
+
+def _complete(folder: Path) -> tuple[Path, ...]:
+    """One jar of each artifact, or an error that names what is wrong with the folder."""
+    found = {name: sorted(folder.glob(f"{name}-[0-9]*.jar")) for name in ARTIFACTS}
+    wrong = [name for name, files in found.items() if len(files) != 1]
+    if wrong:
+        message = f"{folder} must hold exactly one jar of {', '.join(wrong)}; delete the folder"
+        raise HistoryError(message)
+    return tuple(files[0] for files in found.values())

@@ -1,0 +1,227 @@
+"""From librdkafka's client properties, as the configuration has them, to those of Spark's client.
+
+Called by jobs.py before a stream starts. A property that this module cannot translate is refused by
+name: dropping it silently could mean reading another cluster, or reading it in the clear.
+
+Certificates and keys are handed over as text and not as paths, as an executor may run elsewhere.
+Values are secret: Spark hides them by the names of the options (session.py), and no error here
+repeats one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from offsetwatch.errors import HistoryError
+
+# Properties that tune or name OUR librdkafka clients and say nothing about reaching the cluster.
+# `isolation.level` is among them because the pipeline always reads committed records only.
+MEANINGLESS_HERE = frozenset(
+    {
+        "allow.auto.create.topics",
+        "auto.offset.reset",
+        "client.id",
+        "debug",
+        "enable.auto.commit",
+        "enable.partition.eof",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "group.id",
+        "isolation.level",
+        "log_level",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "socket.keepalive.enable",
+        "socket.timeout.ms",
+        "statistics.interval.ms",
+    }
+)
+# The second name of what librdkafka knows under two.
+_ALIASES = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+_PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
+_MODULES = "org.apache.kafka.common.security"
+_PKCS8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
+_FILE_BYTES_MAX = 1024 * 1024
+
+
+def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of Spark's Kafka source that reach the cluster `kafka`.
+
+    Raises HistoryError with the names (never the values) of what cannot be translated.
+    """
+    given = _Given(kafka, properties)
+    servers = given.take("bootstrap.servers")
+    if not servers:
+        raise HistoryError(f"kafka {kafka} has no bootstrap.servers")
+    translated = _security(given)
+    given.refuse_the_rest()
+    return {
+        "kafka.bootstrap.servers": servers,
+        # Aborted transactions leave records in the log that Connect itself never saw.
+        "kafka.isolation.level": "read_committed",
+        # Spark asks three times: a cluster that is away is given up after one minute, not three.
+        "kafka.default.api.timeout.ms": "20000",
+        "kafka.request.timeout.ms": "15000",
+        # A task reads what is known to be there. The fetch that its client sends ahead, at the end
+        # of a log, would hold up its next question for the half second that is the default.
+        "kafka.fetch.max.wait.ms": "10",
+        **{f"kafka.{name}": value for name, value in translated.items()},
+    }
+
+
+class _Given:
+    """The properties; each is taken once, and what is left at the end is refused."""
+
+    def __init__(self, kafka: str, properties: Mapping[str, str]) -> None:
+        self.kafka = kafka
+        self._left: dict[str, str] = {}
+        for alias, value in properties.items():
+            name = _ALIASES.get(alias, alias)
+            if self._left.get(name, value) != value:
+                raise self.refuse(alias, f"{name} is given too, and says otherwise")
+            if name not in MEANINGLESS_HERE:
+                self._left[name] = value
+
+    def take(self, name: str) -> str | None:
+        """The value, if there is one."""
+        return self._left.pop(name, None)
+
+    def need(self, name: str) -> str:
+        """The value. Raises HistoryError if there is none."""
+        value = self.take(name)
+        if not value:
+            raise HistoryError(f"kafka {self.kafka}: {name} is required")
+        return value
+
+    def text(self, name: str) -> str | None:
+        """PEM that stands in NAME.pem, or in the file that NAME.location names."""
+        inline, path = self.take(f"{name}.pem"), self.take(f"{name}.location")
+        if inline is not None or path is None:
+            return inline
+        try:
+            with Path(path).open(encoding="utf-8") as file:
+                found = file.read(_FILE_BYTES_MAX)
+        except (OSError, UnicodeDecodeError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it is not PEM"
+            raise HistoryError(f"kafka {self.kafka}: {name}.location: {why}") from None
+        if "-----BEGIN " not in found:
+            raise HistoryError(f"kafka {self.kafka}: {name}.location: it is not PEM")
+        return found
+
+    def refuse(self, name: str, why: str) -> HistoryError:
+        """The error for one property, without its value."""
+        return HistoryError(f"kafka {self.kafka}: the pipeline cannot use {name}: {why}")
+
+    def refuse_hook(self) -> None:
+        """Raise HistoryError if tokens come from a function of ours."""
+        if "oauth_cb" in self._left:
+            raise self.refuse("oauth_hook", "a Python function, and Spark's client runs in a JVM")
+
+    def refuse_the_rest(self) -> None:
+        """Raise HistoryError with the names of what nobody took, if any."""
+        self.refuse_hook()
+        if self._left:
+            names = ", ".join(sorted(self._left))
+            raise HistoryError(f"kafka {self.kafka}: the pipeline cannot translate {names}")
+
+
+def _security(given: _Given) -> dict[str, str]:
+    """Settings of the JVM's client for what `security.protocol` asks for."""
+    protocol = (given.take("security.protocol") or "plaintext").lower()
+    if protocol not in _PROTOCOLS:
+        raise given.refuse("security.protocol", "it is none that Kafka knows")
+    if protocol == "plaintext":
+        return {}
+    found = {"security.protocol": protocol.upper()}
+    if protocol.endswith("ssl"):
+        found.update(_tls(given))
+    if protocol.startswith("sasl"):
+        found.update(_sasl(given))
+    return found
+
+
+def _tls(given: _Given) -> Iterator[tuple[str, str]]:
+    verification = "enable.ssl.certificate.verification"
+    if (given.take(verification) or "true").lower() != "true":
+        raise given.refuse(verification, "Spark's client verifies always; give ssl.ca.location")
+    authorities = given.text("ssl.ca")
+    if authorities is not None:
+        yield "ssl.truststore.type", "PEM"
+        yield "ssl.truststore.certificates", authorities
+    certificate, key = given.text("ssl.certificate"), given.text("ssl.key")
+    if (certificate is None) != (key is None):
+        raise given.refuse("ssl.certificate and ssl.key", "one needs the other")
+    if certificate is not None and key is not None:
+        if not any(header in key for header in _PKCS8):
+            raise given.refuse("ssl.key", "not PKCS#8, as `openssl pkcs8 -topk8` writes it")
+        yield "ssl.keystore.type", "PEM"
+        yield "ssl.keystore.certificate.chain", certificate
+        yield "ssl.keystore.key", key
+    # Java before 19 cannot open a key that openssl encrypted by its default, PBES2, and says so
+    # when the stream starts; `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` writes one that it can.
+    password = given.take("ssl.key.password")
+    if password is not None:
+        yield "ssl.key.password", password
+    check = given.take("ssl.endpoint.identification.algorithm")
+    if check is not None:
+        yield "ssl.endpoint.identification.algorithm", "" if check.lower() == "none" else check
+
+
+def _sasl(given: _Given) -> dict[str, str]:
+    mechanism = given.need("sasl.mechanism").upper()
+    if mechanism == "OAUTHBEARER":
+        return {"sasl.mechanism": mechanism, **_oidc(given)}
+    if mechanism == "PLAIN":
+        module = f"{_MODULES}.plain.PlainLoginModule"
+    elif mechanism in {"SCRAM-SHA-256", "SCRAM-SHA-512"}:
+        module = f"{_MODULES}.scram.ScramLoginModule"
+    else:
+        raise given.refuse("sasl.mechanism", "neither PLAIN, SCRAM nor OAUTHBEARER")
+    options = {
+        "username": given.need("sasl.username"),
+        "password": given.need("sasl.password"),
+    }
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(module, options)}
+
+
+def _oidc(given: _Given) -> dict[str, str]:
+    """Client credentials at a token endpoint (KIP-768), which both clients know how to use."""
+    given.refuse_hook()
+    if (given.take("sasl.oauthbearer.method") or "default").lower() != "oidc":
+        raise given.refuse("sasl.mechanism", "OAUTHBEARER needs sasl.oauthbearer.method=oidc")
+    options = {
+        "clientId": given.need("sasl.oauthbearer.client.id"),
+        "clientSecret": given.need("sasl.oauthbearer.client.secret"),
+    }
+    scope = given.take("sasl.oauthbearer.scope")
+    if scope:
+        options["scope"] = scope
+    for pair in (given.take("sasl.oauthbearer.extensions") or "").split(","):
+        name, _, value = pair.partition("=")
+        if name:
+            options[f"extension_{name.strip()}"] = value.strip()
+    handler = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
+    return {
+        "sasl.oauthbearer.token.endpoint.url": given.need("sasl.oauthbearer.token.endpoint.url"),
+        "sasl.login.callback.handler.class": handler,
+        "sasl.jaas.config": _jaas(f"{_MODULES}.oauthbearer.OAuthBearerLoginModule", options),
+    }
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    """One entry of a login configuration; the JVM reads its values with C's escapes."""
+    pairs = " ".join(f'{name}="{_escaped(value)}"' for name, value in options.items())
+    return f"{module} required {pairs};"
+
+
+def _escaped(value: str) -> str:
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(escapes.get(character, character) for character in value)

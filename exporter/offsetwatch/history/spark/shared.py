@@ -1,0 +1,62 @@
+"""Is the tables' folder one folder for every process of Spark?
+
+Called by jobs.py. An executor without the mount would write its part of the tables to its own disk,
+and nobody would notice before the files are missed.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.runlock import LOCK_NAME
+from offsetwatch.history.spark.session import translated
+
+TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
+Look = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_LOOKED = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
+
+
+def refuse_a_folder_of_their_own(spark: SparkSession, base: Path) -> None:
+    """Raise HistoryError unless executors find there what we have just written there ourselves:
+    who holds the run's lock.
+    """
+    if is_local(spark.conf.get("spark.master") or ""):
+        return
+    lock = base / LOCK_NAME
+    tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    looking = look_for(str(lock), lock.read_text(encoding="utf-8"))
+    with translated(f"looking at {base} from the executors failed"):
+        frame = spark.range(0, tasks, 1, tasks).mapInArrow(looking, "host STRING, seen BOOLEAN")
+        blind = sorted({row["host"] for row in frame.collect() if not row["seen"]})
+    if blind:
+        raise HistoryError(
+            f"history.path must be one folder for all of Spark, and {', '.join(blind)} does not "
+            f"see {lock} as it was just written: mount the same file system there"
+        )
+
+
+def is_local(master: str) -> bool:
+    """Are driver and executors one process?"""
+    return master == "local" or master.startswith("local[")
+
+
+def look_for(path: str, text: str) -> Look:
+    """A task that says where it runs and whether the file is there with this text."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            seen = Path(path).read_text(encoding="utf-8") == text
+        except OSError:
+            seen = False
+        for _ in batches:
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([socket.gethostname()]), pa.array([seen])], schema=_LOOKED
+            )
+
+    return look

@@ -1,0 +1,92 @@
+"""What each commit changed, as Arrow batches: the edge's own rule of order. No Spark, no I/O.
+
+Runs on Spark executors, inside silver.py's mapInArrow. Most commits move a single number of a
+connector that orders by it, and are told by Arrow at once; only the others are decoded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offsetwatch.decode.dialects import CLASSES, MIRROR_SOURCE, compare, dialect_in
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.model.offsets import Order, SourceOffset
+
+FIRST = "first"  # nothing of this source partition lies before it in the log
+RESET = "reset"  # a tombstone that took an offset back
+PREVIOUS = ("before", "before_offset", "before_pos")
+"""Columns that a commit has beside its own: is there an earlier one, and what did it say?"""
+CLASS = "class_name"
+"""And the class of its connector, which says what offsets mean; null where nothing tells it."""
+
+_MIRROR_CLASSES = pa.array([name for name, own in CLASSES.items() if own is MIRROR_SOURCE])
+_NULL = "null"  # the text of a value that holds JSON null: no offset
+
+
+def changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch with `change` in place of CLASS and the columns of PREVIOUS."""
+    for batch in batches:
+        kept = [name for name in batch.schema.names if name not in {*PREVIOUS, CLASS}]
+        arrays = [batch[name] for name in kept]
+        yield pa.RecordBatch.from_arrays([*arrays, _change(batch)], names=[*kept, "change"])
+
+
+def _change(rows: pa.RecordBatch) -> pa.Array:
+    found = pc.if_else(_ordered(rows), _by_number(rows), pa.scalar(None, pa.string()))
+    if not found.null_count:
+        return found
+    known = found.to_pylist()
+    columns = ("dialect", "source_offset", "tombstone", "error", "before", "before_offset", CLASS)
+    others = zip(*(rows[name].to_pylist() for name in columns), strict=True)
+    told = [
+        change if change is not None else change_of(*row)
+        for change, row in zip(known, others, strict=True)
+    ]
+    return pa.array(told, pa.string())
+
+
+def _ordered(rows: pa.RecordBatch) -> pa.Array:
+    """Both positions are known, differ, and are all the order there is."""
+    # Their one number is all the order they have (decode/orders.py).
+    mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
+    by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
+    differ = pc.fill_null(pc.not_equal(rows["pos"], rows["before_pos"]), fill_value=False)
+    return pc.and_(by_number, differ)
+
+
+def _by_number(rows: pa.RecordBatch) -> pa.Array:
+    ahead = pc.greater(rows["pos"], rows["before_pos"])
+    return pc.if_else(ahead, Order.AHEAD.value, Order.BEHIND.value)
+
+
+def change_of(
+    dialect: str,
+    source_offset: str | None,
+    tombstone: bool,  # noqa: FBT001 - columns of a row
+    error: str | None,
+    before: bool | None,  # noqa: FBT001
+    before_offset: str | None,
+    class_name: str | None = None,
+) -> str | None:
+    """One commit against the one before it: an Order, FIRST or RESET; None if it is undecodable.
+    `dialect` is the shape of its source partition.
+    """
+    if error is not None:
+        return None
+    if tombstone:
+        return Order.SAME.value if _decoded(before_offset) is None else RESET
+    now = _decoded(source_offset)
+    if before is None and now is not None:
+        return FIRST
+    means = dialect_in(dialect, class_name or "")
+    return compare(means, _decoded(before_offset), now).value
+
+
+def _decoded(text: str | None) -> SourceOffset | None:
+    if text is None or text == _NULL:
+        return None
+    offset = decode_value(text.encode())
+    return offset if isinstance(offset, SourceOffset) else None

@@ -1,0 +1,167 @@
+"""Rows of a table -> Parquet files below its folder, described as Delta's log wants them. No Spark.
+
+Runs on Spark's executors (lake.py). A file is no part of its table until lake.py has committed it:
+what a task leaves that failed, or was done twice, nobody reads, and `history maintain` removes.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from offsetwatch.history.tables.schemas import Table
+
+# What a task holds before it writes, as Arrow has it: some hundred thousand records. A batch of a
+# stream becomes one file per task and day then, and a long table several.
+HELD_BYTES_MAX = 128 * 1024 * 1024
+# A longer text has no place in the log; a file without a bound is not skipped by this column.
+BOUND_CHARS_MAX = 256
+# As Spark names a file; and one whose rows lie in the table's order, behind those of another such.
+PART, IN_ORDER = "part-", "ordered-"
+COUNTED = "error"  # of this column every file says how many rows have none
+# Others repeat too little: a dictionary of theirs is made and then thrown away.
+_REPEATED = frozenset(
+    {"kafka", "connect_cluster", "topic", "topic_id", "kpartition", "key", "connector"}
+    | {"source_partition", "canonical", "dialect", "mirror_cluster", "mirror_topic", "key_form"}
+    | {"mirror_partition", "sync_topic", "sync_partition", "error", "ingest_ts", "change", "kind"}
+)
+
+DESCRIBED_DDL = "path STRING, size BIGINT, partition STRING, stats STRING"
+_DESCRIBED = pa.schema(
+    {"path": pa.string(), "size": pa.int64(), "partition": pa.string(), "stats": pa.string()}
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Key = tuple[Any, ...]  # a value of each column that the table is partitioned by
+
+
+def store(
+    batches: Iterable[pa.RecordBatch], table: Table, at: str, name: str = PART
+) -> Iterator[pa.RecordBatch]:
+    """Write batches of the table's rows into its folder `at`; describe every file. Its name begins
+    with PART or IN_ORDER.
+
+    path         relative to the folder
+    partition    the value of each column that the table is partitioned by, as JSON
+    stats        of Delta's protocol: number of rows, least, greatest and missing values
+
+    Raises ValueError if a column that is never null is.
+    """
+    held: dict[Key, list[pa.RecordBatch]] = {}
+    size = 0
+    for batch in batches:
+        rows = _as_declared(batch, table)
+        size += rows.nbytes
+        for key, part in _parted(rows, table.partitioned_by):
+            held.setdefault(key, []).append(part)
+        if size >= HELD_BYTES_MAX:
+            yield _written(held, table, Path(at), name)
+            held, size = {}, 0
+    if held:
+        yield _written(held, table, Path(at), name)
+
+
+def _as_declared(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+    for column in table.columns:
+        if column.required and batch[column.name].null_count:
+            raise ValueError(f"{table.path}: {column.name} is null, which it never is")
+    schema = table.schema
+    arrays = [batch[field.name].cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _parted(rows: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Key, pa.RecordBatch]]:
+    """The rows of each partition; nearly always there is one only, and nothing to be copied."""
+    if not rows.num_rows:
+        return
+    if not by:
+        yield (), rows
+        return
+    values = pc.unique(rows[by[0]]).to_pylist()
+    for value in values:
+        part = rows if len(values) == 1 else rows.filter(pc.equal(rows[by[0]], value))
+        for rest, last in _parted(part, by[1:]):
+            yield (value, *rest), last
+
+
+def _written(
+    held: dict[Key, list[pa.RecordBatch]], table: Table, at: Path, name: str
+) -> pa.RecordBatch:
+    described = []
+    for key, batches in held.items():
+        values = {
+            column: value.isoformat() if isinstance(value, date) else str(value)
+            for column, value in zip(table.partitioned_by, key, strict=True)
+        }
+        folders = [f"{column}={value}" for column, value in values.items()]
+        path = "/".join([*folders, f"{name}{uuid.uuid4()}.zstd.parquet"])
+        rows = pa.Table.from_batches(batches).drop_columns(list(table.partitioned_by))
+        (at / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(
+            rows,
+            at / path,
+            compression="zstd",
+            use_dictionary=[column for column in rows.column_names if column in _REPEATED],
+            write_statistics=list(table.indexed_names),
+            store_schema=False,
+        )
+        stats = _statistics(rows, table)
+        described.append((path, (at / path).stat().st_size, json.dumps(values), json.dumps(stats)))
+    columns = zip(*described, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, _DESCRIBED, strict=True)],
+        schema=_DESCRIBED,
+    )
+
+
+def _statistics(rows: pa.Table, table: Table) -> dict[str, Any]:
+    """As the Delta protocol has it ("Per-file Statistics")."""
+    least: dict[str, object] = {}
+    greatest: dict[str, object] = {}
+    for name in table.indexed_names:
+        low, high = _bounds(rows[name])
+        if low is not None and high is not None:
+            least[name], greatest[name] = low, high
+    counted = {*table.indexed_names, *({COUNTED} & set(rows.column_names))}
+    return {
+        "numRecords": rows.num_rows,
+        "minValues": least,
+        "maxValues": greatest,
+        "nullCount": {name: rows[name].null_count for name in sorted(counted)},
+    }
+
+
+def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
+    """The least and the greatest value as JSON has it; None where there is none to be told."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        found = pc.min_max(column.cast(pa.int64()))
+        return _moment(found["min"].as_py()), _moment(found["max"].as_py())
+    if pa.types.is_integer(kind):
+        found = pc.min_max(column)
+        return found["min"].as_py(), found["max"].as_py()
+    if pa.types.is_string(kind):
+        found = pc.min_max(column)
+        low, high = found["min"].as_py(), found["max"].as_py()
+        if low is not None and max(len(low), len(high)) <= BOUND_CHARS_MAX:
+            return low, high
+    return None, None
+
+
+def _moment(micros: int | None) -> str | None:
+    """A timestamp may lie beyond the years that dates have."""
+    if micros is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.year >= 1000 else None

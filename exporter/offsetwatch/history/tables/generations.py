@@ -1,0 +1,212 @@
+"""Where the stream of a Kafka cluster begins, if its checkpoint cannot go on. Pure.
+
+A checkpoint is disposable: bronze knows what it holds. A new one, the next generation, begins right
+behind the newest record of each log in bronze; what lies between there and where the log begins by
+now is lost to everybody, and is a gap that is written down. Called by jobs.py; a record's identity
+is (kafka, topic_id, kpartition, koffset), and no plan made here loses or doubles one that is still
+in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from offsetwatch.errors import HistoryError
+
+Place = tuple[str, int]
+"""A topic and one of its partitions, on the Kafka cluster that is spoken of."""
+LogPlace = tuple[str, str, int]
+"""A topic, its id, and a partition: a log, of which there is only ever one."""
+
+
+class GapReason(StrEnum):
+    """Why records are missing from bronze."""
+
+    LOG_START_MOVED = "log_start_moved"
+    TOPIC_CREATED_AGAIN = "topic_created_again"
+    TIMESTAMP_OUT_OF_RANGE = "timestamp_out_of_range"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Gap:
+    """Offsets from `from_offset` to below `to_offset` that were not read and will not be.
+
+    to_offset is None where nobody knows: the topic is gone.
+    """
+
+    topic: str
+    topic_id: str
+    kpartition: int
+    from_offset: int
+    to_offset: int | None
+    reason: GapReason
+
+    def __str__(self) -> str:
+        end = "its end" if self.to_offset is None else str(self.to_offset)
+        return (
+            f"{self.topic} (id {self.topic_id or 'unknown'}) partition {self.kpartition} from "
+            f"offset {self.from_offset} to {end}: {self.reason.value.replace('_', ' ')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The newest generation, as its files say.
+
+    topics      the topics it reads, with their ids
+    starts      where it began
+    committed   how far its batches are done; None if its checkpoint is gone or unreadable
+    planned     how far the batch goes that it may be in the middle of
+    batch       that batch: the id of the stream, and its number; None if nobody knows. Bronze says
+                whether it has taken it in (`without_its_batch` if not)
+    """
+
+    number: int
+    topics: Mapping[str, str]
+    starts: Mapping[Place, int]
+    committed: Mapping[Place, int] | None
+    planned: Mapping[Place, int]
+    batch: tuple[str, int] | None = None
+
+    def without_its_batch(self) -> Held:
+        """The same, where bronze has not taken in the batch: what bronze holds beyond `committed`
+        is another generation's then, and to do that batch would store it twice.
+        """
+        return replace(self, planned=self.committed or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What there is to read: the topics with their ids, and where each partition begins and ends
+    now.
+    """
+
+    topics: Mapping[str, str]
+    starts: Mapping[Place, int]
+    ends: Mapping[Place, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to go on.
+
+    unread  how many offsets lie between what bronze holds and where the logs end now
+    why     why a new generation begins; None if the one that is there goes on
+    """
+
+    number: int
+    topics: Mapping[str, str]
+    starts: Mapping[Place, int]
+    unread: int
+    gaps: tuple[Gap, ...] = ()
+    why: str | None = None
+
+
+def plan(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> Plan:
+    """Go on with the newest generation, or begin the next. `stored` is the next offset of every log
+    in bronze.
+
+    Raises HistoryError if a log is shorter than what was read of it: its offsets mean other records
+    now, and nobody can tell which.
+    """
+    nexts = {
+        (topic, partition): stored[topic, source.topics[topic], partition]
+        for topic, partition in source.starts
+        if (topic, source.topics[topic], partition) in stored
+    }
+    for (topic, partition), offset in sorted(nexts.items()):
+        end = source.ends[topic, partition]
+        if offset > end:
+            raise HistoryError(
+                f"{topic} partition {partition} ends at offset {end}, but it was read up to "
+                f"{offset}: it lost its end, and what was read is not what it holds"
+            )
+    begins = {at: max(start, nexts.get(at, start)) for at, start in source.starts.items()}
+    unread = sum(source.ends[at] - begin for at, begin in begins.items())
+    why = _why_not(source, held, stored)
+    if why is None:
+        assert held is not None
+        return Plan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
+    return Plan(
+        number=0 if held is None else held.number + 1,
+        topics=dict(source.topics),
+        starts=begins,
+        unread=unread,
+        gaps=(*_moved(source, {**_begun(source, held), **nexts}), *_left_behind(source, stored)),
+        why=why,
+    )
+
+
+def _begun(source: Source, held: Held | None) -> dict[Place, int]:
+    """Where partitions were begun with: what is missing from one that had nothing in it to store
+    was promised too.
+    """
+    if held is None:
+        return {}
+    return {
+        (topic, partition): offset
+        for (topic, partition), offset in held.starts.items()
+        if (topic, partition) in source.starts and source.topics[topic] == held.topics.get(topic)
+    }
+
+
+def _why_not(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> str | None:
+    """What keeps the newest generation from going on."""
+    if held is None:
+        return "it is the first"
+    for topic, topic_id in sorted(held.topics.items()):
+        if topic not in source.topics:
+            return f"{topic} is no longer to be read"
+        if source.topics[topic] != topic_id:
+            return f"{topic} was created again"
+    new = sorted(source.topics.keys() - held.topics.keys())
+    if new:
+        return f"{new[0]} is to be read too"
+    if held.committed is None:
+        return "the checkpoint is gone or cannot be read"
+    if held.committed and not stored:
+        return "the records that it had read are gone"
+    for (topic, partition), offset in sorted({**held.starts, **held.committed}.items()):
+        if source.starts.get((topic, partition), 0) > offset:
+            return f"the log of {topic} partition {partition} begins behind what was read of it"
+    for (topic, topic_id, partition), offset in sorted(stored.items()):
+        if source.topics.get(topic) != topic_id:
+            continue
+        if max(held.planned.get((topic, partition), 0), held.starts.get((topic, partition), 0)) < (
+            offset
+        ):
+            return f"the checkpoint is older than what was read of {topic} partition {partition}"
+    return None
+
+
+def _moved(source: Source, read_to: Mapping[Place, int]) -> tuple[Gap, ...]:
+    return tuple(
+        Gap(
+            topic=topic,
+            topic_id=source.topics[topic],
+            kpartition=partition,
+            from_offset=offset,
+            to_offset=source.starts[topic, partition],
+            reason=GapReason.LOG_START_MOVED,
+        )
+        for (topic, partition), offset in sorted(read_to.items())
+        if source.starts[topic, partition] > offset
+    )
+
+
+def _left_behind(source: Source, stored: Mapping[LogPlace, int]) -> tuple[Gap, ...]:
+    """The unread ends of topics that were replaced by another of their name."""
+    return tuple(
+        Gap(
+            topic=topic,
+            topic_id=topic_id,
+            kpartition=partition,
+            from_offset=offset,
+            to_offset=None,
+            reason=GapReason.TOPIC_CREATED_AGAIN,
+        )
+        for (topic, topic_id, partition), offset in sorted(stored.items())
+        if topic in source.topics and source.topics[topic] != topic_id
+    )

@@ -1,0 +1,316 @@
+"""The tables asked for what single logs hold: which there are, the newest commits, where holes are.
+
+The SQL behind asof.py, through delta-rs: without a JVM, and opening only the files whose statistics
+do not rule them out. A log is one topic under one topic id; in each of its partitions the offset is
+a total order. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import QueryBuilder
+
+from offsetwatch.history.tables import read
+from offsetwatch.history.tables.generations import Gap
+from offsetwatch.history.tables.raw_keys import EVIDENCE
+from offsetwatch.history.tables.read import plain
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    CONNECT_OFFSETS,
+    DAYS_BACK_MAX,
+    SILVER_COMMITS,
+    SILVER_LOGS,
+    SILVER_NEWEST,
+    SILVER_SNAPSHOTS,
+    Table,
+)
+from offsetwatch.model.topology import KafkaTopic
+
+_SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
+_STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
+_KINDS = {
+    "kafka": pa.string(),
+    "topic": pa.string(),
+    "topic_id": pa.string(),
+    "connector": pa.string(),
+    "source_partition": pa.string(),
+    "key": pa.binary(),
+    "kpartition": pa.int32(),
+    "koffset": pa.int64(),
+    "kts": pa.timestamp("us", tz="UTC"),
+    "source_offset": pa.string(),
+    "tombstone": pa.bool_(),
+    "error": pa.string(),
+    "dialect": pa.string(),
+}
+
+Row = dict[str, Any]
+Terms = list[tuple[str, str, Any]]
+"""Comparisons that must all hold, in columns of a table."""
+
+
+class Log(NamedTuple):
+    """What was read of one offsets topic under one topic id.
+
+    first_at, last_at              of the records' own timestamps
+    first_read_at, last_read_at    when they came into the table
+    """
+
+    connect_cluster: str
+    kafka: str
+    topic: str
+    topic_id: str
+    first_at: float
+    last_at: float
+    first_read_at: float
+    last_read_at: float
+
+    @property
+    def at(self) -> KafkaTopic:
+        """The topic, whichever its id."""
+        return KafkaTopic(self.kafka, self.topic)
+
+
+class Scope(NamedTuple):
+    """Which commits to look at: of a Connect cluster, of one connector or all, until a moment.
+
+    picture    the last day before the moment that there is a snapshot of: what was committed until
+               its end is not looked at again
+    until      the day of the moment; None where it lies so far back that a commit of before may be
+               kept under a later day (the clamping of tables.py), and all days are looked at
+    """
+
+    connect_cluster: str
+    connector: str | None
+    at: float
+    picture: date | None
+    until: date | None
+
+    def whose(self) -> Terms:
+        """Of whom."""
+        whose: Terms = [("connect_cluster", "=", self.connect_cluster)]
+        if self.connector is not None:
+            whose.append(("connector", "=", self.connector))
+        return whose
+
+    def pictured(self) -> Terms | None:
+        """Those in silver/snapshots, if one serves."""
+        return None if self.picture is None else [("day", "=", self.picture), *self.whose()]
+
+    def since(self) -> Terms:
+        """Those in silver/commits."""
+        terms: Terms = [*self.whose(), ("at", "<=", exact(self.at))]
+        if self.picture is not None:
+            terms.append(("day", ">", self.picture))
+        if self.until is not None:
+            terms.append(("day", "<=", self.until))
+        return terms
+
+
+class Newest(NamedTuple):
+    """The newest commit under every raw key of a source partition in every log.
+
+    files, files_skipped    that were opened for it, and how many of the same tables were not
+    """
+
+    rows: list[Row]
+    files: tuple[str, ...]
+    files_skipped: int
+
+
+def logs(base: Path) -> tuple[Log, ...]:
+    """Every offsets topic that records were read of, by topic id."""
+    rows = read.queried(
+        base,
+        f"""
+        SELECT connect_cluster, kafka, topic, topic_id,
+               min(first_at) AS first_at, max(last_at) AS last_at,
+               min(first_read_at) AS first_read_at, max(last_read_at) AS last_read_at
+        FROM records WHERE kind = '{CONNECT_OFFSETS}'
+        GROUP BY connect_cluster, kafka, topic, topic_id
+        """,  # noqa: S608 - a constant of ours
+        records=SILVER_LOGS,
+    )
+    return tuple(sorted(Log(**row) for row in plain(rows)))
+
+
+def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
+    """The Connect clusters that a connector of this name committed in."""
+    where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
+    query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
+    found = read.queried(base, query, records=SILVER_NEWEST)
+    return tuple(sorted(found.column(0).to_pylist()))
+
+
+def scope(
+    base: Path, found: tuple[Log, ...], connect_cluster: str, connector: str | None, at: float
+) -> Scope:
+    """What to look at for the state at this moment, and no more."""
+    today = exact(at).date()
+    days_known = all(
+        today >= exact(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX) for log in found
+    )
+    if not days_known:
+        return Scope(connect_cluster, connector, at, picture=None, until=None)
+    pictured = read.days(base, SILVER_SNAPSHOTS)
+    before = max((day for day in pictured if day < today), default=None)
+    return Scope(connect_cluster, connector, at, picture=before, until=today)
+
+
+def newest(base: Path, of: Scope) -> Newest:
+    """As of the moment of the scope."""
+    parts = [_Part(base, SILVER_COMMITS, of.since())]
+    pictured = of.pictured()
+    if pictured is not None:
+        parts.append(_Part(base, SILVER_SNAPSHOTS, pictured))
+    return _folded(parts)
+
+
+def newest_of_all(base: Path, of: Scope) -> Newest:
+    """As of the newest record that was read."""
+    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
+    return _folded([_Part(base, SILVER_NEWEST, terms)])
+
+
+def evidence(base: Path, log: Log, connector: str, at: float | None) -> list[Row]:
+    """Return the newest few commits of a connector under each raw key, up to a moment or, with
+    None, up to the newest: what they show of the raw keys that its tasks look up (raw_keys.py).
+    """
+    until = "" if at is None else f"AND at <= {moment(at)}"
+    query = f"""
+        WITH placed AS (
+            SELECT key, kpartition, koffset, kts, source_offset, tombstone, error,
+                   row_number() OVER (PARTITION BY kpartition, key ORDER BY koffset DESC) AS place
+            FROM records
+            WHERE connect_cluster = {quoted(log.connect_cluster)} AND kafka = {quoted(log.kafka)}
+                  AND topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}
+                  AND connector = {quoted(connector)} {until}
+        )
+        SELECT * FROM placed WHERE place <= {EVIDENCE}
+        """  # noqa: S608 - quoted
+    return list(plain(read.queried(base, query, records=SILVER_COMMITS)))
+
+
+class _Part:
+    """Some rows of one table."""
+
+    def __init__(self, base: Path, table: Table, terms: Terms) -> None:
+        self._base, self._of = base, table
+        self._table = read.opened(base, table)
+        self._terms = terms
+
+    def files(self) -> tuple[list[str], int]:
+        """Those that have to be opened, and how many there are."""
+        # The engine skips by the same statistics; this says which.
+        with read.damage_said(self._base, self._of):
+            opened = self._table.file_uris(file_pruning_predicate=self._terms)
+            return opened, len(self._table.file_uris())
+
+    def batches(self) -> Iterator[pa.Table]:
+        """The rows, as they are read."""
+        columns = ", ".join(_KINDS)
+        where = " AND ".join(f"{name} {sign} {literal(value)}" for name, sign, value in self._terms)
+        query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
+        with read.damage_said(self._base, self._of):
+            reader = QueryBuilder().register("records", self._table).execute(query)
+            for batch in pa.RecordBatchReader.from_stream(reader):
+                columns_of = [batch[name].cast(kind) for name, kind in _KINDS.items()]
+                yield pa.table(columns_of, list(_KINDS))
+
+
+def _folded(parts: list[_Part]) -> Newest:
+    """Batch by batch: the memory needed is that of the answer, not that of the history."""
+    found = pa.schema(list(_KINDS.items())).empty_table()
+    files: list[str] = []
+    there = 0
+    for part in parts:
+        opened, number = part.files()
+        files += opened
+        there += number
+        for rows in part.batches():
+            found = _newest(pa.concat_tables([found, rows]))
+    return Newest(list(plain(found)), tuple(sorted(files)), there - len(files))
+
+
+def _newest(rows: pa.Table) -> pa.Table:
+    ordered = rows.sort_by("koffset")
+    ordered = ordered.append_column("place", pa.array(range(ordered.num_rows), pa.int64()))
+    last = ordered.group_by(list(_SUBJECT)).aggregate([("place", "max")])
+    return ordered.drop_columns(["place"]).take(last["place_max"])
+
+
+def hidden_from(base: Path, log: Log) -> float | None:
+    """From when on compaction may have taken records before this log was first read: the timestamp
+    of the last record before the first hole, 0 for a hole at its beginning, None without one.
+
+    Transactions leave holes too, which hide nothing. Compaction works from the log's start, and
+    where it has been, no key is left twice; so it has not been beyond the first record that repeats
+    a key which was read together with it. Below that, a hole is a hole.
+    """
+    here = _inside(log)
+    query = f"""
+        WITH log AS (
+            SELECT kpartition, koffset, canonical,
+                   lag(koffset) OVER (PARTITION BY kpartition ORDER BY koffset) AS before,
+                   lag(kts) OVER (PARTITION BY kpartition ORDER BY koffset) AS before_at,
+                   row_number() OVER (PARTITION BY kpartition, key, ingest_ts
+                                      ORDER BY koffset) AS place
+            FROM records WHERE {here}
+        ), untouched AS (
+            SELECT kpartition, min(koffset) AS begins FROM log WHERE canonical AND place = 2
+            GROUP BY kpartition
+        )
+        SELECT min(coalesce(before_at, to_timestamp(0))) AS at
+        FROM log LEFT JOIN untouched USING (kpartition)
+        WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
+        """  # noqa: S608 - quoted
+    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
+    return None if row["at"] is None else float(row["at"].timestamp())
+
+
+def last_before(base: Path, log: Log, gap: Gap) -> float:
+    """The timestamp of the newest record in front of a gap; 0 if there is none."""
+    query = f"""
+        SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
+        WHERE {_inside(log)} AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
+        """  # noqa: S608 - quoted, and numbers
+    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
+    return float(row["at"].timestamp())
+
+
+def _inside(log: Log) -> str:
+    return (
+        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quoted(log.kafka)} AND "
+        f"topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}"
+    )
+
+
+def exact(at: float) -> datetime:
+    """Unix seconds as a moment, to the microsecond."""
+    return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(at * 1_000_000))
+
+
+def quoted(text: str) -> str:
+    """As a literal of SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def moment(at: float) -> str:
+    """Unix seconds, as SQL has them."""
+    return literal(exact(at))
+
+
+def literal(value: object) -> str:
+    """A value of Terms, as SQL has it."""
+    if value is True:
+        return "TRUE"
+    if isinstance(value, datetime):
+        text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quoted(str(value))

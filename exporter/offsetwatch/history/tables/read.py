@@ -1,0 +1,254 @@
+"""What the pipeline knows, read from its tables without a JVM.
+
+Called by the CLI and by whoever compares gold with the edge. It must not import pyspark, and only
+ever reads: lake.py writes. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables.generations import Gap, GapReason, LogPlace
+from offsetwatch.history.tables.schemas import (
+    BRONZE_RECORDS,
+    GOLD_CURSOR,
+    GOLD_FLOW_PROGRESS,
+    GOLD_PROGRESS,
+    GOLD_TOPICS,
+    OPS_GAPS,
+    SILVER_LOGS,
+    TABLES,
+    Table,
+)
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """One source partition (tables.GOLD_PROGRESS).
+
+    source_offset   JSON with sorted keys; None if the partition was forgotten (`tombstone`), its
+                    value could not be decoded (`error`) or is JSON null, it has no record that a
+                    task may look up, or nobody knows which of several (`unsure`)
+    variants        other raw keys for this source partition that still hold a value
+    key             the raw key that its task looks up; None if there is none, or none is known
+    kafka ... koffset   where the effective record stands; None if there is none
+    """
+
+    connect_cluster: str
+    connector: str
+    source_partition: str
+    dialect: str
+    source_offset: str | None
+    pos: int | None
+    error: str | None
+    tombstone: bool
+    variants: int
+    key: bytes | None
+    unsure: bool
+    kafka: str | None
+    topic: str | None
+    topic_id: str | None
+    kpartition: int | None
+    koffset: int | None
+    committed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProgressRow:
+    """One replicated upstream partition (tables.GOLD_FLOW_PROGRESS)."""
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    committed: int
+    committed_at: float
+    synced: int | None
+    synced_at: float | None
+    downstream: int | None
+    replicated: int
+
+
+@dataclass(frozen=True, slots=True)
+class BronzeTopic:
+    """What bronze holds of one topic. `first_at` and `last_at` are record timestamps."""
+
+    at: KafkaTopic
+    topic_id: str
+    kind: str
+    rows: int
+    undecodable: int
+    first_at: float
+    last_at: float
+
+
+def progress(base: Path) -> tuple[ProgressRow, ...]:
+    """Every source partition, in order."""
+    rows = (ProgressRow(**row) for row in all_rows(base, GOLD_PROGRESS))
+    return tuple(sorted(rows, key=attrgetter("connect_cluster", "connector", "source_partition")))
+
+
+def flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
+    """Every replicated partition, in order."""
+    rows = (FlowProgressRow(**row) for row in all_rows(base, GOLD_FLOW_PROGRESS))
+    key = attrgetter("connect_cluster", "connector", "source", "target", "topic", "partition")
+    return tuple(sorted(rows, key=key))
+
+
+def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
+    """The cut gold was computed at: the next offset of every partition of every topic."""
+    found: dict[KafkaTopic, dict[int, int]] = {}
+    for row in all_rows(base, GOLD_CURSOR):
+        at = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
+        found.setdefault(at, {})[row["kpartition"]] = row["next_offset"]
+    return found
+
+
+def topics(base: Path) -> tuple[OffsetsTopic, ...]:
+    """Where the newest run found offsets to be kept; both names are empty where it could not read
+    them.
+    """
+    return tuple(
+        OffsetsTopic(
+            row["connect_cluster"], KafkaTopic(row["kafka"], row["topic"]), row["connector"]
+        )
+        for row in all_rows(base, GOLD_TOPICS)
+    )
+
+
+def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
+    """Counts per topic, in order; a topic that was created again appears once per id."""
+    query = """
+        SELECT kafka, topic, topic_id, kind, count(*) AS rows, count(error) AS undecodable,
+               min(kts) AS first_at, max(kts) AS last_at
+        FROM records GROUP BY kafka, topic, topic_id, kind ORDER BY kafka, topic, topic_id
+    """
+    return tuple(
+        BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
+        for row in plain(queried(base, query, records=BRONZE_RECORDS))
+    )
+
+
+def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
+    """Behind the newest record of every log of this Kafka cluster; {} before the first run."""
+    if not exists(base, (BRONZE_RECORDS,)):
+        return {}
+    query = """
+        SELECT kafka, topic, topic_id, kpartition, max(koffset) + 1 AS next_offset
+        FROM records GROUP BY kafka, topic, topic_id, kpartition
+    """
+    return {
+        (row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
+        for row in plain(queried(base, query, records=BRONZE_RECORDS))
+        if row["kafka"] == kafka
+    }
+
+
+def log_places(base: Path) -> dict[tuple[str, str, str, int], int]:
+    """(kafka, topic, topic id, partition) -> behind the newest record that is in silver."""
+    return {
+        (row["kafka"], row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
+        for row in all_rows(base, SILVER_LOGS)
+    }
+
+
+def gaps(base: Path, kafka: str) -> frozenset[Gap]:
+    """What is missing from bronze for ever, of this Kafka cluster."""
+    return frozenset(
+        Gap(
+            topic=row["topic"],
+            topic_id=row["topic_id"],
+            kpartition=row["kpartition"],
+            from_offset=row["from_offset"],
+            to_offset=row["to_offset"],
+            reason=GapReason(row["reason"]),
+        )
+        for row in all_rows(base, OPS_GAPS)
+        if row["kafka"] == kafka
+    )
+
+
+def days(base: Path, table: Table) -> list[date]:
+    """Those that a table partitioned by day has rows of, in order."""
+    found = opened(base, table).partitions()
+    return sorted(date.fromisoformat(partition["day"]) for partition in found)
+
+
+def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
+    """Are these tables there to be read? By default all: has the pipeline ever run here?"""
+    return all(DeltaTable.is_deltatable(str(table.at(base))) for table in tables)
+
+
+def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
+    """Every row of a table, with times in Unix seconds; a column that came with a newer version
+    than the one that wrote the table is null. Raises HistoryError.
+    """
+    there = opened(base, table)
+    with damage_said(base, table):
+        written = {field.name for field in there.schema().fields}
+        newer = dict.fromkeys(name for name in table.names if name not in written)
+        names = [name for name in table.names if name in written]
+        return ({**row, **newer} for row in plain(there.to_pyarrow_table(columns=names)))
+
+
+def queried(base: Path, query: str, **tables: Table) -> pa.Table:
+    """What SQL makes of tables, by the names it calls them. Raises HistoryError."""
+    builder = QueryBuilder()
+    for name, table in tables.items():
+        builder = builder.register(name, opened(base, table))
+    with damage_said(base, *tables.values()):
+        return pa.table(builder.execute(query))
+
+
+def opened(base: Path, table: Table) -> DeltaTable:
+    """The newest version of a table. Raises HistoryError where there is none."""
+    try:
+        with damage_said(base, table):
+            return DeltaTable(str(table.at(base)))
+    except TableNotFoundError as exc:
+        message = f"{base} holds no {table.path}: the history pipeline has not run there yet"
+        raise HistoryError(message) from exc
+
+
+@contextmanager
+def damage_said(base: Path, *tables: Table) -> Iterator[None]:
+    """What a table that is damaged raises, or one that is changed by hand, becomes HistoryError."""
+    try:
+        yield
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError, pa.ArrowException) as exc:
+        names = ", ".join(table.path for table in tables)
+        raise HistoryError(f"{base}: {names} cannot be read: {told(exc)}") from exc
+
+
+def told(exc: Exception) -> str:
+    """What it says, in one line: delta-rs draws a tree of causes, in colours of a terminal."""
+    lines = _COLOUR.sub("", str(exc)).splitlines()
+    return ": ".join(text for line in lines if (text := line.strip(" \u21b3")))
+
+
+def plain(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Its rows, with times in Unix seconds."""
+    for row in table.to_pylist():
+        yield {
+            name: value.timestamp() if isinstance(value, datetime) else value
+            for name, value in row.items()
+        }

@@ -1,0 +1,406 @@
+"""The tables of the pipeline: names, columns, partitioning. The contract of writers and readers.
+
+Written by lake.py, and put in order by maintain.py, one run at a time; read by read.py, or by
+anything that speaks Delta. Kept free of pyspark because readers run without a JVM.
+
+Columns are only ever added. Every table stays at Delta reader version 1, which all readers know:
+no deletion vectors, no column mapping, no variant type; JSON is kept as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from offsetwatch.model.roles import TopicRole
+
+CONNECT_OFFSETS = TopicRole.CONNECT_OFFSETS.value
+OFFSET_SYNCS = TopicRole.OFFSET_SYNCS.value
+CHECKPOINTS = TopicRole.CHECKPOINTS.value
+HEARTBEATS = TopicRole.HEARTBEATS.value
+STATUS = TopicRole.STATUS.value
+CONFIGS = TopicRole.CONFIGS.value
+
+LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
+
+SOURCE = ("connect_cluster", "connector", "source_partition")
+
+# How far `day` may lie from the day a record was read.
+DAYS_BACK_MAX = 400
+DAYS_AHEAD_MAX = 1
+
+# What the types below are in Arrow.
+ARROW = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),  # Kafka's milliseconds fit exactly
+    "DATE": pa.date32(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; `type` is Spark's SQL name of it. A required one is never null."""
+
+    name: str
+    type: str
+    required: bool = False
+
+    def ddl(self) -> str:
+        """As Spark wants it."""
+        return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One Delta table below the base path.
+
+    indexed       of so many of the first columns files have statistics, by which they are skipped
+    ordered_by    how the rows lie in the files of a day that maintenance has been through
+    """
+
+    path: str
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...] = ()
+    indexed: int = 8
+    ordered_by: tuple[str, ...] = ()
+    append_only: bool = False
+
+    def at(self, base: Path) -> Path:
+        """Its folder."""
+        return base / self.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def indexed_names(self) -> tuple[str, ...]:
+        """Delta counts what is in the files; the columns it is partitioned by are not."""
+        within = [name for name in self.names if name not in self.partitioned_by]
+        return tuple(within[: self.indexed])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Delta's, by which other engines go too."""
+        named = {"delta.dataSkippingNumIndexedCols": str(self.indexed)}
+        return {**named, "delta.appendOnly": "true"} if self.append_only else named
+
+    @property
+    def schema(self) -> pa.Schema:
+        """In Arrow."""
+        return pa.schema(
+            [
+                pa.field(column.name, ARROW[column.type], nullable=not column.required)
+                for column in self.columns
+            ]
+        )
+
+    def ddl(self) -> str:
+        """The columns as a Spark schema string."""
+        return ", ".join(column.ddl() for column in self.columns)
+
+
+_OF_LOG = tuple(
+    Column(name, "INT" if name == "kpartition" else "STRING", required=True) for name in LOG
+)
+_OF_SOURCE = tuple(Column(name, "STRING", required=True) for name in SOURCE)
+_OF_FLOW = tuple(
+    Column(name, "STRING", required=True)
+    for name in ("connect_cluster", "connector", "source", "target")
+)
+
+# What records.py makes of a Kafka record, without knowing which cluster it came from or when.
+RECORD = (
+    Column("kind", "STRING", required=True),  # a TopicRole
+    Column("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
+    Column("topic", "STRING", required=True),
+    Column("topic_id", "STRING", required=True),  # a topic created again is another topic
+    Column("kpartition", "INT", required=True),
+    Column("koffset", "BIGINT", required=True),
+    Column("kts", "TIMESTAMP", required=True),  # the Kafka record's own timestamp
+    Column("key", "BINARY"),
+    Column("value", "BINARY"),  # null for status and configs too: those values hold secrets
+    # connect_offsets only
+    Column("connector", "STRING"),
+    Column("source_partition", "STRING"),  # JSON, keys sorted
+    Column("canonical", "BOOLEAN"),  # may a worker have written these very key bytes?
+    Column("dialect", "STRING"),
+    Column("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
+    Column("tombstone", "BOOLEAN"),
+    Column("pos", "BIGINT"),  # null where there is none, or it does not fit 64 bits
+    Column("mirror_cluster", "STRING"),
+    Column("mirror_topic", "STRING"),
+    Column("mirror_partition", "INT"),
+    Column("key_form", "STRING"),  # canonical | ordered | variant | legacy_envelope
+    Column("event_at", "TIMESTAMP"),  # when the source made the last change, if the offset tells
+    # offset_syncs only
+    Column("sync_topic", "STRING"),
+    Column("sync_partition", "INT"),
+    Column("sync_upstream", "BIGINT"),
+    Column("sync_downstream", "BIGINT"),
+    # checkpoints, heartbeats, status, configs
+    Column("observation", "STRING"),  # JSON, keys sorted: what decode/roles.py says of the record
+    # why the record, or its value, could not be decoded; the bytes above are kept all the same
+    Column("error", "STRING"),
+)
+
+# Every record ever seen, once. Identity: kafka, topic_id, kpartition, koffset.
+BRONZE_RECORDS = Table(
+    path="bronze/records",
+    columns=(
+        Column("kafka", "STRING", required=True),
+        *RECORD,
+        Column("ingest_ts", "TIMESTAMP", required=True),
+        Column("day", "DATE", required=True),  # of kts, clamped around ingest_ts
+    ),
+    partitioned_by=("kind", "day"),
+    indexed=7,  # up to kts
+    ordered_by=(*LOG, "koffset"),
+    append_only=True,
+)
+
+# Where the logs of replicated topics began and ended when a run asked: upstream topics on the
+# source of a flow, and their copies on its target. What could not be asked has no row.
+BRONZE_LOG_ENDS = Table(
+    path="bronze/log_ends",
+    columns=(
+        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("log_start", "BIGINT", required=True),
+        Column("log_end", "BIGINT", required=True),
+        Column("day", "DATE", required=True),  # of `at`
+    ),
+    partitioned_by=("day",),
+    indexed=4,
+    ordered_by=("kafka", "topic", "partition", "at"),
+    append_only=True,
+)
+
+# Where consumer groups stood in the same topics, on both sides. No row: it has committed nothing
+# there. A group that could not be asked on one side has no row on the other either.
+BRONZE_GROUP_OFFSETS = Table(
+    path="bronze/group_offsets",
+    columns=(
+        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
+        Column("kafka", "STRING", required=True),
+        Column("group_id", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("committed", "BIGINT", required=True),  # the NEXT record
+        Column("day", "DATE", required=True),  # of `at`
+    ),
+    partitioned_by=("day",),
+    indexed=5,
+    ordered_by=("kafka", "group_id", "topic", "partition", "at"),
+    append_only=True,
+)
+
+# One row per commit of a source partition under a raw key that a task may look up, with what
+# changed since the one before it under the same raw key in that log. Never changed once written.
+SILVER_COMMITS = Table(
+    path="silver/commits",
+    columns=(
+        *_OF_SOURCE,
+        # kts; of a record stamped more than a day ahead of its reading, the end of the next day
+        Column("at", "TIMESTAMP", required=True),
+        Column("koffset", "BIGINT", required=True),
+        *_OF_LOG,
+        Column("kts", "TIMESTAMP", required=True),
+        Column("ingest_ts", "TIMESTAMP", required=True),
+        Column("key", "BINARY"),  # null in older rows, all of which have the key of a HashMap
+        Column("dialect", "STRING", required=True),
+        Column("source_offset", "STRING"),
+        Column("tombstone", "BOOLEAN", required=True),
+        Column("error", "STRING"),
+        Column("pos", "BIGINT"),
+        Column("event_at", "TIMESTAMP"),
+        # first | ahead | behind | same | unordered | reset (changes.py); null if undecodable
+        Column("change", "STRING"),
+        Column("step", "BIGINT"),  # pos minus the previous pos
+        # kts minus the previous kts; negative where a clock was set back
+        Column("pause_s", "DOUBLE"),
+        Column("day", "DATE", required=True),  # as in bronze
+    ),
+    partitioned_by=("day",),
+    indexed=5,
+    ordered_by=(*SOURCE, "koffset"),
+)
+
+# The newest commit under every raw key of a source partition in every log, at the end of a day that
+# is over. With the commits of the days after it, this is all that a question about a moment has to
+# read, but for source partitions with several raw keys.
+SILVER_SNAPSHOTS = Table(
+    path="silver/snapshots",
+    columns=tuple(
+        column
+        for column in SILVER_COMMITS.columns
+        if column.name not in {"change", "step", "pause_s", "ingest_ts"}
+    ),
+    partitioned_by=("day",),
+    indexed=3,
+    ordered_by=SOURCE,
+)
+
+# The newest bronze record under each raw key of every log (of syncs, that can be decoded): what
+# Kafka's compaction would leave, and what the next run goes on from.
+SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
+
+# Progress by source partition in steps of RATE_S seconds, of days that are over.
+SILVER_RATES = Table(
+    path="silver/rates",
+    columns=(
+        *_OF_SOURCE,
+        Column("begins", "TIMESTAMP", required=True),
+        Column("commits", "BIGINT", required=True),
+        Column("advances", "BIGINT", required=True),  # commits of another offset than before
+        Column("rewinds", "BIGINT", required=True),
+        Column("resets", "BIGINT", required=True),
+        Column("undecodable", "BIGINT", required=True),
+        Column("advanced", "BIGINT"),  # by how much pos grew; null where there is none
+        Column("per_second", "DOUBLE"),
+        Column("pause_s_max", "DOUBLE"),  # the longest between a commit in here and its predecessor
+        Column("day", "DATE", required=True),  # of the commits
+    ),
+    partitioned_by=("day",),
+    indexed=3,
+    ordered_by=SOURCE,
+)
+RATE_S = 300
+
+# One row per log that bronze has a record of, as far as silver has come.
+SILVER_LOGS = Table(
+    path="silver/logs",
+    columns=(
+        Column("kind", "STRING", required=True),
+        Column("connect_cluster", "STRING"),
+        *_OF_LOG,
+        Column("first_offset", "BIGINT", required=True),
+        Column("next_offset", "BIGINT", required=True),  # behind the newest record
+        Column("records", "BIGINT", required=True),
+        # Offsets in between without a record: markers and aborted ones of transactions, or
+        # compaction was faster than the pipeline.
+        Column("holes", "BIGINT", required=True),
+        Column("undecodable", "BIGINT", required=True),
+        Column("first_at", "TIMESTAMP", required=True),  # of the records' own timestamps
+        Column("last_at", "TIMESTAMP", required=True),
+        Column("first_read_at", "TIMESTAMP", required=True),  # when they came into bronze
+        Column("last_read_at", "TIMESTAMP", required=True),
+    ),
+)
+
+# One row per source partition. Its offset, error, place and time are those of the newest record
+# under the raw key that its task looks up, and null if there never was one. Where several raw keys
+# may be the one, or the newest record is in one of several Kafka partitions and no clock tells in
+# which (`unsure`), there is no key and no offset; place and time are of the newest.
+GOLD_PROGRESS = Table(
+    path="gold/progress",
+    columns=(
+        *_OF_SOURCE,
+        Column("dialect", "STRING", required=True),
+        Column("source_offset", "STRING"),  # null: a tombstone, undecodable, or it holds JSON null
+        Column("pos", "BIGINT"),
+        Column("error", "STRING"),
+        Column("tombstone", "BOOLEAN", required=True),
+        Column("variants", "BIGINT", required=True),  # other raw keys that still hold a value
+        Column("key", "BINARY"),  # the raw key that its task looks up
+        Column("unsure", "BOOLEAN", required=True),  # it is not known which of several that is
+        Column("kafka", "STRING"),
+        Column("topic", "STRING"),
+        Column("topic_id", "STRING"),
+        Column("kpartition", "INT"),
+        Column("koffset", "BIGINT"),
+        Column("committed_at", "TIMESTAMP"),
+    ),
+)
+
+# One row per upstream partition that a MirrorSourceConnector has a committed offset for.
+GOLD_FLOW_PROGRESS = Table(
+    path="gold/flow_progress",
+    columns=(
+        *_OF_FLOW,
+        Column("topic", "STRING", required=True),
+        Column("partition", "INT", required=True),
+        Column("committed", "BIGINT", required=True),
+        Column("committed_at", "TIMESTAMP", required=True),
+        Column("synced", "BIGINT"),
+        Column("synced_at", "TIMESTAMP"),
+        Column("downstream", "BIGINT"),
+        Column("replicated", "BIGINT", required=True),  # the commit: a sync names no writer
+    ),
+)
+
+# Up to which offsets the other gold tables were computed. Written after them.
+GOLD_CURSOR = Table(
+    path="gold/cursor",
+    columns=(
+        *_OF_LOG,
+        Column("next_offset", "BIGINT", required=True),  # every record below it was considered
+    ),
+)
+
+# Where the topology of the newest run says that offsets are kept, so that readers need no network.
+GOLD_TOPICS = Table(
+    path="gold/topics",
+    columns=(
+        Column("connect_cluster", "STRING", required=True),
+        Column("connector", "STRING"),  # null: the topic of the whole Connect cluster
+        # Both empty for a connector whose offsets lie on a Kafka cluster that is not configured.
+        Column("kafka", "STRING", required=True),
+        Column("topic", "STRING", required=True),
+    ),
+)
+
+# The flows of that topology (model/topology.MirrorFlow).
+GOLD_FLOWS = Table(
+    path="gold/flows",
+    columns=(
+        *_OF_FLOW,
+        Column("upstream", "STRING"),  # null where no configured Kafka cluster is it
+        Column("downstream", "STRING"),
+        Column("syncs_kafka", "STRING"),
+        Column("syncs_topic", "STRING"),
+        Column("policy", "STRING"),
+        Column("separator", "STRING", required=True),
+        Column("read_committed", "BOOLEAN", required=True),
+        Column("from_start", "BOOLEAN", required=True),
+        Column("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
+        Column("copies", "STRING"),  # those that the configuration names, a JSON array of pairs
+    ),
+)
+
+# Records that are missing from bronze for ever, and why (generations.GapReason).
+OPS_GAPS = Table(
+    path="ops/gaps",
+    columns=(
+        *_OF_LOG,
+        Column("from_offset", "BIGINT", required=True),
+        Column("to_offset", "BIGINT"),  # the first that is not missing; null where nobody knows
+        Column("reason", "STRING", required=True),
+        Column("at", "TIMESTAMP", required=True),  # when it was noticed
+    ),
+)
+
+# In the order in which a run adds to them.
+SILVER = (SILVER_COMMITS, SILVER_NEWEST, SILVER_RATES, SILVER_SNAPSHOTS, SILVER_LOGS)
+TABLES = (
+    BRONZE_RECORDS,
+    BRONZE_LOG_ENDS,
+    BRONZE_GROUP_OFFSETS,
+    *SILVER,
+    GOLD_PROGRESS,
+    GOLD_FLOW_PROGRESS,
+    GOLD_CURSOR,
+    GOLD_TOPICS,
+    GOLD_FLOWS,
+    OPS_GAPS,
+)

@@ -1,0 +1,170 @@
+"""The pipeline's word about itself, in a small file beside the tables: how others see that it runs.
+
+Written by jobs.py, one run at a time; read by the daemon, so nothing here may import Spark or the
+readers of tables. A run that fails, too, leaves its reason here for whoever looks next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import structlog
+
+from offsetwatch.errors import HistoryError, OffsetwatchError
+from offsetwatch.model.pipeline import BRONZE, FeedStatus, PipelineStatus
+
+BYTES_MAX = 1024 * 1024  # a thousand Kafka clusters take a tenth of it
+STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"
+STREAM_ENDED = "stream_ended"
+
+_log = structlog.get_logger()
+
+
+def path_of(base: Path) -> Path:
+    """Where the file is."""
+    return base / "ops" / "status.json"
+
+
+def read(base: Path) -> PipelineStatus | None:
+    """What the newest run has written; None if none ever did. Raises HistoryError."""
+    path = path_of(base)
+    raw = raw_of(path, BYTES_MAX)
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=PipelineStatus)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise HistoryError(f"{path} is not what a run writes: {exc}") from exc
+
+
+def raw_of(path: Path, bytes_max: int) -> bytes | None:
+    """What a file of the pipeline's holds, one byte beyond the most at the most; None where there
+    is none. Raises HistoryError.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+class Status:
+    """A run's own account, as a context manager: what ends the run is counted. For one thread.
+
+    It goes on from the file that an earlier run left, so that counters do not begin again.
+    """
+
+    def __init__(self, base: Path, kafkas: Iterable[str]) -> None:
+        self._base = base
+        before = self._before()
+        known = {feed.kafka: feed for feed in before.feeds}
+        self._feeds = {kafka: known.get(kafka, FeedStatus(kafka)) for kafka in kafkas}
+        self._errors = Counter(dict(before.errors))
+        self._tables = dict(before.tables)
+        self._batch_at = before.batch_at
+        self._stage = STARTING
+
+    def _before(self) -> PipelineStatus:
+        try:
+            return read(self._base) or PipelineStatus()
+        except HistoryError as exc:
+            _log.warning("history_status_lost", detail=str(exc))
+            return PipelineStatus()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self._errors[self._reason(error)] += 1
+        self.write()
+
+    def stored(self, rows: Mapping[str, tuple[int, int]]) -> None:
+        """Bronze was counted: decoded and undecodable rows by Kafka cluster."""
+        for kafka, feed in self._feeds.items():
+            decoded, undecodable = rows.get(kafka, (0, 0))
+            self._feeds[kafka] = replace(feed, decoded=decoded, undecodable=undecodable)
+
+    def batch(self, kafka: str, *, decoded: int, undecodable: int, behind: int | None) -> None:
+        """A batch of this cluster's stream has been stored."""
+        feed = self._feeds[kafka]
+        self._feeds[kafka] = replace(
+            feed,
+            decoded=feed.decoded + decoded,
+            undecodable=feed.undecodable + undecodable,
+            behind=behind,
+        )
+
+    def gaps(self, kafka: str, number: int) -> None:
+        """So many ranges of this cluster are missing for ever."""
+        self._feeds[kafka] = replace(self._feeds[kafka], gaps=number)
+
+    def stream_ended(self) -> None:
+        """A stream that should go on has ended; the run may get it going again."""
+        self._errors[STREAM_ENDED] += 1
+
+    def read_up_to(self, at: float | None) -> None:
+        """The streams run, and by this moment each of them had ended a batch; None if one has not
+        come round to anything yet.
+        """
+        self._stage = READING
+        if at is not None:
+            self._batch_at = self._tables[BRONZE] = at
+
+    def up_to_date(self, *layers: str) -> None:
+        """These tables hold all that bronze holds."""
+        if self._batch_at is not None:
+            self._tables.update(dict.fromkeys(layers, self._batch_at))
+
+    @contextmanager
+    def computing(self, *layers: str, newest: bool) -> Iterator[None]:
+        """These tables are computed from all that bronze holds now, or, if not `newest`, from an
+        earlier state of it: then nobody can say how old they are.
+        """
+        self._stage = COMPUTING
+        as_of = self._batch_at
+        yield
+        self._stage = READING
+        for layer in layers:
+            if newest and as_of is not None:
+                self._tables[layer] = as_of
+            else:
+                self._tables.pop(layer, None)
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file, whole. That it cannot be written is no reason to end a run."""
+        path = path_of(self._base)
+        partial = path.with_name(f"{path.name}.partial")
+        status = PipelineStatus(
+            batch_at=self._batch_at,
+            feeds=tuple(feed for _, feed in sorted(self._feeds.items())),
+            errors=tuple(sorted(self._errors.items())),
+            tables=tuple(sorted(self._tables.items())),
+        )
+        text = msgspec.json.format(msgspec.json.encode(status), indent=1)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(text)
+            partial.replace(path)
+        except OSError as exc:
+            _log.warning("history_status_not_written", detail=str(exc))
+
+    def _reason(self, error: Exception) -> str:
+        if not isinstance(error, OffsetwatchError):
+            return BUG
+        return self._stage if error.reason == HistoryError.reason else error.reason

@@ -1,0 +1,158 @@
+"""Find the offsets topic of a Connect cluster, without being told.
+
+The rule of the configuration contract: it is the one compacted topic that decodes to this cluster's
+connectors. A bounded sample from the end of every compacted topic is decoded; no match and several
+matches are both errors that say what to configure. So is a match that is MirrorMaker's copy of
+another site's topic: MM2's own default for topics.exclude lets `connect-offsets` be copied, and
+connectors of two sites may well have the same names. Called by the daemon and by `history run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from offsetwatch.clients.kafka import KafkaAdmin, TailReader, end_of_partition
+from offsetwatch.clock import Clock
+from offsetwatch.decode.source_offsets import decode_key
+from offsetwatch.errors import ClientError, TimedOut, TopicNotSettled, TopicsContradict
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+
+_OF_AN_ALIAS: Final = ("heartbeats", "checkpoints.internal")
+SAMPLE_PER_PARTITION = 20  # transaction markers and other connectors' commits take some of these
+SAMPLE_DEADLINE_S = 10.0
+CANDIDATE_PARTITIONS_MAX = 20_000
+READ_RECORDS_MAX = 5_000
+
+
+def find_offsets_topic(
+    connect_cluster: str,
+    *,
+    admin: KafkaAdmin,
+    open_reader: Callable[[], TailReader],
+    connectors: Collection[str],
+    dedicated: Collection[str],
+    clock: Clock,
+    copied_as: Collection[str] = (),
+) -> KafkaTopic:
+    """The topic in which these source connectors' offsets are kept.
+
+    `dedicated` names the topics that connectors keep for themselves (offsets.storage.topic); they
+    hold the same keys and are not the cluster's. `copied_as` are the prefixes that known flows give
+    to copies on this Kafka cluster. Raises TopicNotSettled (TopicsContradict where several have
+    them), or what the cluster says.
+    """
+    topics, _ = admin.topics()
+    named = [name for name in topics if not name.startswith("__") and name not in dedicated]
+    partitions = [
+        TopicPartition(name, number)
+        for name in sorted(admin.compacted(named))
+        for number in range(topics[name])
+    ]
+    if len(partitions) > CANDIDATE_PARTITIONS_MAX:
+        raise TopicNotSettled(
+            connect_cluster,
+            f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
+            "in connect[].offsets_topic",
+        )
+    found = _matches(admin, open_reader, partitions, connectors, clock)
+    copies = sorted(topic for topic in found if is_copy(topic, topics, copied_as))
+    matches = sorted(found.difference(copies))
+    if len(matches) == 1:
+        return KafkaTopic(kafka=admin.name, topic=matches[0])
+    if matches:
+        raise TopicsContradict(
+            connect_cluster,
+            f"several topics hold offsets of these connectors ({', '.join(matches)}): name "
+            "the right one in connect[].offsets_topic",
+        )
+    if copies:
+        raise TopicNotSettled(
+            connect_cluster,
+            f"only {', '.join(copies)} holds offsets of these connectors, and by its name it is "
+            "MirrorMaker 2's copy of another cluster's topic: wait if none has committed yet, else "
+            "name the topic in connect[].offsets_topic",
+        )
+    raise TopicNotSettled(
+        connect_cluster,
+        f"no compacted topic on {admin.name} holds an offset of its source connectors: either none "
+        "has committed yet, or name the topic in connect[].offsets_topic, or it is a standalone "
+        "worker, whose offsets are in a file: leave out its kafka, to read them over REST",
+    )
+
+
+def is_copy(topic: str, existing: Collection[str], copied_as: Collection[str] = ()) -> bool:
+    """Does this topic have the name of a copy: a prefix of a known flow's; or what a replication
+    policy makes by default (`<alias>.<topic>`) of a topic that is there as well, or under an alias
+    of which MM2's own topics are there.
+    """
+    if any(topic.startswith(prefix) and topic != prefix for prefix in copied_as if prefix):
+        return True
+    parts = topic.split(".")
+    for length in range(1, len(parts)):
+        alias, name = ".".join(parts[:length]), ".".join(parts[length:])
+        if name in existing or any(f"{alias}.{at}" in existing for at in _OF_AN_ALIAS):
+            return True
+    return False
+
+
+def _matches(
+    admin: KafkaAdmin,
+    open_reader: Callable[[], TailReader],
+    partitions: list[TopicPartition],
+    connectors: Collection[str],
+    clock: Clock,
+) -> set[str]:
+    """Topics with at least one key of a wanted connector in the sample.
+
+    Raises if the sample could not be read to its end: what was not read may be one match too many.
+    """
+    refused: dict[TopicPartition, ClientError] = {}
+    bounds = admin.bounds(partitions, stable=True, refused=refused)
+    if refused:
+        raise next(iter(refused.values()))
+    starts = {
+        at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
+        for at, log in bounds.items()
+        if log.stable_end > log.start
+    }
+    found: set[str] = set()
+    if not starts:
+        return found
+    open_ends = {at: bounds[at].stable_end for at in starts}
+    deadline = clock.now() + SAMPLE_DEADLINE_S
+    reader = open_reader()
+    try:
+        reader.assign(starts)
+        # A clock that is set back must not draw this out: nothing else is found meanwhile.
+        while open_ends and 0 < deadline - clock.now() <= SAMPLE_DEADLINE_S:
+            for message in reader.read(READ_RECORDS_MAX, 0.1):
+                at = TopicPartition(str(message.topic()), message.partition() or 0)
+                position = end_of_partition(message)
+                if position is None:
+                    position = (message.offset() or 0) + 1
+                    key = message.key()
+                    decoded = decode_key(key if isinstance(key, bytes) else None)
+                    if isinstance(decoded, SourceKey) and decoded.connector in connectors:
+                        found.add(at.topic)
+                if position >= bounds[at].stable_end:
+                    open_ends.pop(at, None)
+    finally:
+        reader.close()
+    if open_ends:
+        raise TimedOut(
+            admin.name,
+            f"{len(open_ends)} compacted partitions could not be sampled within "
+            f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
+        )
+    return found
+
+
+def listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
+    """The (config, status) topics that are called after an offsets topic by convention: those of a
+    dedicated MirrorMaker (`mm2-offsets.<alias>.internal`, WorkerConfig in MirrorMakerConfig) and of
+    Connect's sample files. None if the name follows none.
+    """
+    before, found, after = offsets_topic.rpartition("offsets")
+    return (f"{before}configs{after}", f"{before}status{after}") if found else None

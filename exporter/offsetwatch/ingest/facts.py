@@ -1,0 +1,297 @@
+"""How internal topics are made: described every five minutes, or when there are new ones.
+
+Scheduled by the daemon, asked once by doctor. What only a read tells is read rarely and remembered
+by topic id: which topics beside an offsets topic are Connect's own, and how many records a long
+topic really holds, which its offsets do not say: a compacted log keeps the offsets it emptied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from offsetwatch.clients.kafka import TailReader, end_of_partition
+from offsetwatch.clients.kafka_facts import ClusterFacts, KafkaFacts, TopicShape
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, Refused, TimedOut
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.observations import TopicFactsRead
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
+from offsetwatch.state.facts import FACTS_EVERY_S
+from offsetwatch.state.lint import (
+    RECORDS_FEW,
+    RECORDS_PER_KEY_MAX,
+    named_topics,
+    role_of_key,
+    sibling_names,
+)
+from offsetwatch.state.snapshot import Snapshot
+
+RETRY_S: Final = 60.0
+SAMPLE_PER_PARTITION: Final = 20
+READ_RECORDS_MAX: Final = 10_000
+READ_S_MAX: Final = 60.0
+# Enough to know: three times what is few. Counting costs a second of CPU or two per million.
+COUNTED_MAX: Final = 3 * RECORDS_FEW
+RECOUNT_S: Final = 3600.0  # a topic that was too long is looked at again: it may have been cured
+
+Bounds = Mapping[TopicPartition, LogBounds]
+OpenReader = Callable[[], TailReader]
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Records and distinct keys up to `end`, the sum of the ends of all partitions."""
+
+    records: int
+    keys: int
+    end: int
+    at: float
+
+
+@dataclass(slots=True)
+class TopicMemory:
+    """What is remembered of one Kafka cluster between two rounds; reads are by topic id."""
+
+    due_at: float = 0.0
+    wanted: dict[str, TopicRole] = field(default_factory=dict)
+    roles: dict[str, TopicRole] = field(default_factory=dict)
+    counts: dict[str, _Count] = field(default_factory=dict)
+    gave_up_at: dict[str, float] = field(default_factory=dict)
+
+
+def poll_topic_facts(
+    admin: KafkaFacts,
+    open_reader: OpenReader,
+    snapshot: Snapshot,
+    homes: Mapping[str, str],
+    memory: TopicMemory,
+    clock: Clock,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Batch:
+    """Nothing, unless it is time or the topology names other topics than last time.
+
+    homes    Connect cluster -> the Kafka cluster that holds its topics
+    stopped  looked at while reading, which may take a minute
+    A failure says nothing here: a cluster that is away shows in its log ends, and what was known of
+    its topics goes stale.
+    """
+    wanted = {
+        at.topic: role
+        for at, role in named_topics(snapshot.topology, homes).items()
+        if at.kafka == admin.name
+    }
+    if not wanted or (wanted == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
+        return ()
+    memory.wanted = wanted
+    memory.due_at = clock.now() + RETRY_S
+    try:
+        facts = read_topic_facts(admin, open_reader, wanted, memory, clock, stopped)
+    except ClientError:
+        return ()
+    memory.due_at = clock.now() + FACTS_EVERY_S
+    return (TopicFactsRead(kafka=admin.name, facts=facts, at=clock.now()),)
+
+
+def read_topic_facts(
+    admin: KafkaFacts,
+    open_reader: OpenReader,
+    wanted: Mapping[str, TopicRole],
+    memory: TopicMemory,
+    clock: Clock,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[TopicFacts, ...]:
+    """Facts of those of the wanted topics that exist, and of the config and status topics that are
+    found beside offsets topics. Raises ClientError.
+    """
+    cluster = admin.cluster()
+    beside = {
+        sibling
+        for name, role in wanted.items()
+        if role is TopicRole.OFFSETS
+        for sibling in sibling_names(name)
+        if sibling in cluster.topics and sibling not in wanted
+    }
+    shapes: dict[str, TopicShape] = {}
+    broken: list[ClientError] = []
+    for name, shape in admin.shapes((wanted.keys() | beside) & cluster.topics.keys()).items():
+        if isinstance(shape, TopicShape):
+            if name in wanted or shape.may("READ"):  # what a sibling is, only its keys tell
+                shapes[name] = shape
+        elif not isinstance(shape, Refused):  # deleted just now, or not for our eyes
+            broken.append(shape)
+    if broken and not shapes:
+        raise broken[0]
+    bounds = admin.bounds(
+        [
+            TopicPartition(name, number)
+            for name, shape in shapes.items()
+            for number in range(shape.partitions)
+        ],
+        stable=True,
+    )
+    reading = _Reading(open_reader, bounds, memory, clock, stopped)
+    roles: dict[str, TopicRole | None] = {
+        name: wanted[name] if name in wanted else reading.role(name, shape)
+        for name, shape in shapes.items()
+    }
+    policies = admin.policies([name for name, role in roles.items() if role is not None])
+    return tuple(
+        _facts(KafkaTopic(admin.name, name), role, shapes[name], cluster, policies[name], reading)
+        for name, role in sorted(roles.items())
+        if role is not None
+    )
+
+
+def read_siblings(
+    admin: KafkaFacts, open_reader: OpenReader, offsets_topic: str, clock: Clock
+) -> dict[str, TopicRole]:
+    """The config and status topics beside an offsets topic, by names, that we may read and whose
+    newest keys say that they are. Raises ClientError.
+    """
+    there = admin.cluster().topics
+    names = [name for name in sibling_names(offsets_topic) if name in there]
+    shapes = {
+        name: shape
+        for name, shape in admin.shapes(names).items()
+        if isinstance(shape, TopicShape) and shape.may("READ")
+    }
+    places = [
+        TopicPartition(name, number)
+        for name, shape in shapes.items()
+        for number in range(shape.partitions)
+    ]
+    bounds = admin.bounds(places, stable=True)
+    reading = _Reading(open_reader, bounds, TopicMemory(), clock, lambda: False)
+    found = {name: reading.role(name, shape) for name, shape in shapes.items()}
+    return {name: role for name, role in found.items() if role is not None}
+
+
+def _facts(
+    at: KafkaTopic,
+    role: TopicRole,
+    shape: TopicShape,
+    cluster: ClusterFacts,
+    policy: str | None,
+    reading: _Reading,
+) -> TopicFacts:
+    counted = reading.count(at.topic, shape)
+    return TopicFacts(
+        at=at,
+        role=role,
+        policy=policy,
+        partitions=shape.partitions,
+        replication=shape.replication,
+        brokers=cluster.brokers,
+        records=None if counted is None else counted.records,
+        keys=None if counted is None else counted.keys,
+    )
+
+
+class _Reading:
+    """One round's reads of topics, as few as memory allows."""
+
+    def __init__(
+        self,
+        open_reader: OpenReader,
+        bounds: Bounds,
+        memory: TopicMemory,
+        clock: Clock,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._open_reader = open_reader
+        self._bounds = bounds
+        self._memory = memory
+        self._clock = clock
+        self._stopped = stopped
+
+    def role(self, topic: str, shape: TopicShape) -> TopicRole | None:
+        """What the newest keys of this topic say it is; None unless most agree."""
+        identity = shape.topic_id or topic
+        if identity not in self._memory.roles:
+            starts = {
+                at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
+                for at, log in self._of(topic).items()
+            }
+            try:
+                votes = Counter(role_of_key(key) for key in self._keys(starts))
+            except ClientError:  # of this topic nothing is known now, of the others it is
+                return None
+            role, count = votes.most_common(1)[0] if votes else (None, 0)
+            if role is None or 2 * count <= votes.total():
+                return None
+            self._memory.roles[identity] = role
+        return self._memory.roles[identity]
+
+    def count(self, topic: str, shape: TopicShape) -> _Count | None:
+        """The records of a topic that may be long, if they are known or could be counted in time.
+
+        No more than what was appended can have been added since they were last counted.
+        """
+        logs = self._of(topic)
+        if sum(log.stable_end - log.start for log in logs.values()) <= RECORDS_FEW:
+            return None
+        identity, now = shape.topic_id or topic, self._clock.now()
+        end = sum(log.stable_end for log in logs.values())
+        last = self._memory.counts.get(identity)
+        if last is not None:
+            most = last.records + end - last.end
+            sound = last.end <= end and most <= max(RECORDS_FEW, RECORDS_PER_KEY_MAX * last.keys)
+            if sound or 0 <= now - last.at < RECOUNT_S:
+                return last
+        if 0 <= now - self._memory.gave_up_at.get(identity, 0.0) < RECOUNT_S:
+            return None
+        counted = self._counted(logs, end)
+        if counted is None:
+            self._memory.gave_up_at[identity] = now
+        else:
+            self._memory.counts[identity] = counted
+        return counted
+
+    def _counted(self, logs: Bounds, end: int) -> _Count | None:
+        """None if it took too long, or there are too many keys to say anything early."""
+        records, keys = 0, set[int]()
+        try:
+            for key in self._keys({at: log.start for at, log in logs.items()}):
+                records += 1
+                keys.add(hash(key))
+                if records >= COUNTED_MAX:
+                    break
+        except ClientError:  # too late, or this topic cannot be read: the others can
+            return None
+        cut = records >= COUNTED_MAX
+        if cut and records <= RECORDS_PER_KEY_MAX * len(keys):
+            return None
+        return _Count(records=records, keys=len(keys), end=end, at=self._clock.now())
+
+    def _of(self, topic: str) -> Bounds:
+        return {at: log for at, log in self._bounds.items() if at.topic == topic}
+
+    def _keys(self, starts: Mapping[TopicPartition, int]) -> Iterator[bytes]:
+        """The keys of all records from these offsets to the ends seen in this round."""
+        ends = {at: self._bounds[at].stable_end for at in starts}
+        missing = {at for at, start in starts.items() if start < ends[at]}
+        if not missing:
+            return
+        deadline = self._clock.now() + READ_S_MAX
+        reader = self._open_reader()
+        try:
+            reader.assign({at: starts[at] for at in missing})
+            while missing:
+                if self._stopped() or not 0 <= deadline - self._clock.now() <= READ_S_MAX:
+                    raise TimedOut(next(iter(missing)).topic, "could not be read in time")
+                for message in reader.read(READ_RECORDS_MAX, 0.1):
+                    at = TopicPartition(str(message.topic()), message.partition() or 0)
+                    position = end_of_partition(message)
+                    if position is None:
+                        position = (message.offset() or 0) + 1
+                        key = message.key()
+                        if isinstance(key, bytes):
+                            yield key
+                    if position >= ends[at]:
+                        missing.discard(at)
+        finally:
+            reader.close()

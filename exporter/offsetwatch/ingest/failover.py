@@ -1,0 +1,121 @@
+"""Ask about what a failover would meet: which of MM2's topics there are, where groups stand.
+
+One function per poll, as in poll.py. Scheduled by the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, Unreachable
+from offsetwatch.ingest.poll import Batch, failure, partial_failures
+from offsetwatch.model.observations import (
+    GroupOffset,
+    GroupOffsetsRead,
+    InputSucceeded,
+    TopicsSeen,
+)
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.failover import groups_input
+from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
+
+
+def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
+    """Which of these topics a cluster has: they may well be missing, and that is no failure."""
+    try:
+        topics, _ = admin.topics()
+    except ClientError:
+        return ()  # what reads this cluster reports it
+    return (TopicsSeen(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
+
+
+def poll_failover(
+    asked: GroupsToAsk, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: Clock
+) -> Batch:
+    """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
+    order an offset beyond the end is one.
+
+    A group that cannot be read is left out, counted and named, unless it is all of them.
+    """
+    input_id = groups_input(asked.flow)
+    offsets: list[GroupOffset] = []
+    failures: dict[str, ClientError] = {}
+    try:
+        for rows in _by_group(asked.partitions):
+            try:
+                offsets += _offsets(rows, upstream, downstream, failures)
+            except Unreachable:
+                raise
+            except ClientError as exc:
+                failures[rows[0].group] = exc
+        if failures and not offsets:
+            return (failure(input_id, next(iter(failures.values()))),)
+        refused: dict[TopicPartition, ClientError] = {}
+        alive = [at for at in offsets if at.upstream is not None]
+        read = GroupOffsetsRead(
+            flow=asked.flow,
+            offsets=tuple(offsets),
+            upstream=upstream.bounds(
+                {TopicPartition(at.topic, at.partition) for at in alive},
+                stable=False,
+                refused=refused,
+            ),
+            downstream=downstream.bounds(
+                {TopicPartition(at.remote, at.partition) for at in alive},
+                stable=False,
+                refused=refused,
+            ),
+        )
+    except ClientError as exc:
+        return (failure(input_id, exc),)
+    failures |= {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
+    return (
+        read,
+        InputSucceeded(input=input_id, at=clock.now()),
+        *partial_failures(input_id, failures),
+    )
+
+
+def _by_group(partitions: Iterable[AskedPartition]) -> list[list[AskedPartition]]:
+    found: dict[str, list[AskedPartition]] = {}
+    for at in partitions:
+        found.setdefault(at.group, []).append(at)
+    return list(found.values())
+
+
+def _offsets(
+    rows: list[AskedPartition],
+    upstream: KafkaAdmin,
+    downstream: KafkaAdmin,
+    failures: dict[str, ClientError],
+) -> list[GroupOffset]:
+    """Of one group. It need not exist on either side. Partitions that are refused on one of them
+    are left out, and named in `failures`.
+    """
+    group = rows[0].group
+    no_here: dict[TopicPartition, ClientError] = {}
+    no_there: dict[TopicPartition, ClientError] = {}
+    here = upstream.group_offsets(
+        group, {TopicPartition(at.topic, at.partition) for at in rows}, refused=no_here
+    )
+    there = downstream.group_offsets(
+        group, {TopicPartition(at.remote, at.partition) for at in rows}, refused=no_there
+    )
+    refused = no_here | no_there
+    failures |= {f"{group}: {at.topic}-{at.partition}": error for at, error in refused.items()}
+    return [
+        GroupOffset(
+            group=group,
+            topic=at.topic,
+            remote=at.remote,
+            partition=at.partition,
+            upstream=here.get(TopicPartition(at.topic, at.partition)),
+            downstream=there.get(TopicPartition(at.remote, at.partition)),
+            checkpointed=at.checkpointed,
+        )
+        for at in rows
+        if TopicPartition(at.topic, at.partition) not in no_here
+        and TopicPartition(at.remote, at.partition) not in no_there
+    ]

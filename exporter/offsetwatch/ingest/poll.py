@@ -1,0 +1,333 @@
+"""Ask once, enqueue the answer: one function per poll. Scheduled by the daemon.
+
+Every function returns the observations of one attempt, the failure of the attempt among them, and
+raises nothing the outside world can cause.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
+
+from offsetwatch.clients.connect_sweep import Answer, ConnectSweep, Listener
+from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clock import Clock
+from offsetwatch.decode.java_pattern import JavaPattern
+from offsetwatch.errors import ClientError, Malformed, Unreachable
+from offsetwatch.ingest import rest
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    AssignmentConfirmed,
+    BrokersSeen,
+    ConnectorsListed,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    Observation,
+    PartitionsAssigned,
+    RestOffsetsAsked,
+    RestOffsetsRead,
+    SinkOffset,
+    SinkOffsetsRead,
+)
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import SinkGroup, TopicPartition
+
+Batch = tuple[Observation, ...]
+
+MEMBERS_NAMED = 5  # of those that failed for one reason
+
+MATCHING_S_MAX = 1.0  # of all topics with one pattern; ten thousand take 0.05 s
+# The machine may have been slow, and not the pattern: it is tried again, after twice the time.
+SLOW_AGAIN_S = 600.0
+SLOW_PATTERNS_MAX = 1000
+_slow_patterns: dict[str, tuple[float, float]] = {}  # pattern -> when it is tried again, after what
+
+
+def failure(input_id: InputId, error: ClientError) -> InputFailed:
+    """What a failed attempt says. The error is not needed any more."""
+    forget_locals(error)
+    return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
+
+
+def partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Batch:
+    """What an attempt says that failed of some members, by name, and worked for the others: one
+    failure for each reason, with the first members that it is about.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for member in sorted(errors):
+        by_reason.setdefault(errors[member].reason, []).append(member)
+        forget_locals(errors[member])
+    return tuple(
+        InputFailed(
+            input=input_id,
+            reason=reason,
+            detail=_detail(members, errors[members[0]].detail),
+            partial=True,
+        )
+        for reason, members in sorted(by_reason.items())
+    )
+
+
+def _detail(members: Sequence[str], first: str) -> str:
+    named = ", ".join(repr(member) for member in members[:MEMBERS_NAMED])
+    more = len(members) - MEMBERS_NAMED
+    return f"{named}{f' and {more} more' if more > 0 else ''}: {first}"
+
+
+def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
+    """Connectors, tasks, and the settings that say who reads what; from time to time, and where
+    something is missing, what other answers say of that. Those may fail: then they say nothing.
+    """
+    input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
+    try:
+        listed = poll.ask()
+    except ClientError as exc:
+        return (failure(input_id, exc),)
+    failed: list[Observation] = []
+    names: frozenset[str] | None = None
+    odd_names: dict[str, ClientError] = {}
+    kafka_cluster_id: str | None = None
+    if poll.wants_witnesses(listed, clock.now()):
+        try:
+            kafka_cluster_id = poll.kafka_cluster_id()
+        except ClientError as exc:
+            failed.append(failure(input_id, exc))
+        try:
+            names, odd = poll.names()
+            if odd.count:
+                why = f"GET /connectors (names): members that are no text: {odd.count}"
+                odd_names = {str(odd): Malformed(poll.name, why)}
+        except ClientError as exc:
+            failed.append(failure(input_id, exc))
+        listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
+        if error is not None:
+            failed.append(failure(input_id, error))
+        failed += partial_failures(input_id, failures | odd_names)
+    return (
+        *failed,
+        ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
+        InputSucceeded(input=input_id, at=clock.now()),
+    )
+
+
+def poll_rest_offsets(
+    sweep: ConnectSweep,
+    connectors: Sequence[str],
+    put: Callable[[Batch], bool],
+    stopped: Callable[[], bool],
+) -> None:
+    """The truth check, of all connectors. A failure here says nothing of the state polls, and that
+    of one connector nothing of the others: it is counted and named.
+
+    That a connector is asked for enters the queue before the question goes out: what the tail shows
+    from then on may be what REST has seen.
+    """
+
+    def announce(names: Sequence[str]) -> bool:
+        return put(tuple(RestOffsetsAsked(sweep.name, name) for name in names))
+
+    failures: dict[str, ClientError] = {}
+
+    def take(answers: Sequence[Answer]) -> None:
+        batch: list[Observation] = []
+        for connector, body in answers:
+            try:
+                offsets, odd = rest.readable_offsets(sweep.name, connector, body)
+            except ClientError as exc:
+                # Its trace leads to this frame, which knows the answer and `failures`.
+                failures[connector] = exc.with_traceback(None)
+            else:
+                batch.append(RestOffsetsRead(sweep.name, connector, offsets, whole=odd is None))
+                if odd is not None:
+                    failures[connector] = odd
+        put(tuple(batch))
+
+    input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)
+    try:
+        failures |= sweep.offsets(connectors, Listener(announce, take, stopped))
+    except ClientError as exc:
+        put((replace(failure(input_id, exc), partial=True),))
+    else:
+        if failures:
+            put(partial_failures(input_id, failures))
+
+
+def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
+    """What a MirrorSourceConnector gave its tasks.
+
+    While it is stopped it has none, and what it had is still what it has to do; whether it is has
+    to be asked after. A question that fails is counted and named: what was answered before grows
+    old. Of the list of connectors, which the other polls ask for, it says nothing.
+    """
+    try:
+        assigned = poll.ask(connector)
+        if not (assigned or poll.runs(connector)):
+            return (AssignmentConfirmed(poll.name, connector),)
+    except ClientError as exc:
+        return partial_failures(InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc})
+    return (PartitionsAssigned(poll.name, connector, assigned),)
+
+
+def poll_brokers(admin: KafkaAdmin) -> Batch:
+    """The addresses a cluster answers at, beside its bootstrap servers."""
+    try:
+        brokers = admin.addresses()
+    except ClientError:
+        return ()  # the log-end poll of the same cluster reports it
+    return (BrokersSeen(kafka=admin.name, addresses=brokers),)
+
+
+def poll_groups(
+    connect_cluster: str,
+    admins: Mapping[str, KafkaAdmin],
+    sinks: Iterable[SinkGroup],
+    clock: Clock,
+    polled: Mapping[str, Mapping[TopicPartition, int | None]] = MappingProxyType({}),
+) -> Batch:
+    """Committed offsets of sink connectors, then the log ends of the partitions that they read.
+    `polled` are those that only REST tells of: their log ends are read all the same.
+
+    A sink that cannot be read is left out, counted and named; the others are read all the same.
+    Where it is all of them, nothing is.
+    """
+    input_id = InputId(GROUPS, connect_cluster=connect_cluster)
+    found: list[SinkOffset] = []
+    failures: dict[str, ClientError] = {}
+    by_rest: list[SinkOffset] = []
+    read = 0
+    existing: dict[str, dict[str, int] | ClientError] = {}
+    asked_at = clock.now()
+    for sink in sinks:
+        if sink.kafka is None:
+            continue
+        admin = admins[sink.kafka]
+        if sink.kafka not in existing:
+            existing[sink.kafka] = _topics_of(admin)
+        topics = existing[sink.kafka]
+        try:
+            if isinstance(topics, ClientError):
+                raise topics
+            found.extend(_sink_offsets(admin, sink, topics, failures))
+            read += 1
+        except ClientError as exc:
+            failures[sink.connector] = exc
+            if isinstance(exc, Unreachable):  # each of its sinks would take as long
+                existing[sink.kafka] = exc
+            elif sink.connector in polled:
+                with suppress(ClientError):  # the group says why
+                    by_rest += _with_ends(admin, sink, polled[sink.connector], {})
+    told = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
+    if failures and not read:
+        failed = failure(input_id, next(iter(failures.values())))
+        return (told, failed) if by_rest else (failed,)
+    return (
+        told,
+        InputSucceeded(input=input_id, at=clock.now()),
+        *partial_failures(input_id, failures),
+    )
+
+
+def _topics_of(admin: KafkaAdmin) -> dict[str, int] | ClientError:
+    try:
+        return admin.topics()[0]
+    except ClientError as exc:
+        return exc
+
+
+def _sink_offsets(
+    admin: KafkaAdmin,
+    sink: SinkGroup,
+    existing: Mapping[str, int],
+    failures: dict[str, ClientError],
+) -> list[SinkOffset]:
+    """The offsets of one sink. Partitions whose log ends are refused have none, those whose
+    committed offsets are refused are left out; both are named in `failures`.
+    """
+    reads, certain = _read_by(sink, existing)
+    refused: dict[TopicPartition, ClientError] = {}
+    committed: dict[TopicPartition, int | None]
+    committed = dict(admin.group_offsets(sink.group, reads, refused=refused))
+    if refused and not committed and len(refused) == len(reads):
+        raise next(iter(refused.values()))
+    if certain:
+        committed |= dict.fromkeys(set(reads) - committed.keys() - refused.keys())
+    offsets = _with_ends(admin, sink, committed, refused)
+    failures |= {
+        f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()
+    }
+    return offsets
+
+
+def _with_ends(
+    admin: KafkaAdmin,
+    sink: SinkGroup,
+    committed: Mapping[TopicPartition, int | None],
+    refused: dict[TopicPartition, ClientError],
+) -> list[SinkOffset]:
+    # Where the level is not known the log end is the one that every reader can get to.
+    stable = sink.read_committed is True
+    bounds = admin.bounds(tuple(committed), stable=stable, refused=refused)
+    return [
+        SinkOffset(
+            connector=sink.connector,
+            topic=at.topic,
+            partition=at.partition,
+            committed=offset,
+            log_end=_end_of(bounds[at], stable=stable) if at in bounds else None,
+            log_start=bounds[at].start if at in bounds else None,
+            committed_only=sink.read_committed is not False,
+            from_start=sink.from_start,
+        )
+        for at, offset in sorted(committed.items())
+    ]
+
+
+def _end_of(bounds: LogBounds, *, stable: bool) -> int:
+    return bounds.stable_end if stable else bounds.end
+
+
+def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> tuple[list[TopicPartition], bool]:
+    """The partitions that a sink reads, and whether that is certain: what its group committed in
+    others is left over.
+
+    Of a pattern that is not known, everything: a group commits nothing that it never read.
+    """
+    wanted: Collection[str] | None = sink.topics
+    if sink.topics_regex is not None:
+        wanted = _matching(sink.topics_regex, existing)
+    certain = wanted is not None
+    partitions = [
+        TopicPartition(topic, number)
+        for topic in sorted(existing if wanted is None else wanted)
+        for number in range(existing.get(topic, 0))
+    ]
+    return partitions, certain
+
+
+def _matching(text: str, topics: Iterable[str]) -> list[str] | None:
+    """The topics that a pattern of java.util.regex matches; None where that is not known, or takes
+    too long to find out: in time that is linear, but 25 ms for each name at the worst.
+    """
+    again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_AGAIN_S / 2))
+    if time.monotonic() < again_at:
+        return None
+    pattern, found = JavaPattern(text), []
+    until = time.monotonic() + MATCHING_S_MAX
+    for topic in topics:
+        matches = pattern.matches(topic)
+        if matches is None:
+            return None
+        if matches:
+            found.append(topic)
+        if time.monotonic() > until:
+            if text in _slow_patterns or len(_slow_patterns) < SLOW_PATTERNS_MAX:
+                _slow_patterns[text] = (time.monotonic() + 2 * after_s, 2 * after_s)
+            return None
+    _slow_patterns.pop(text, None)
+    return found

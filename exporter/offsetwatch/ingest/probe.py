@@ -1,0 +1,223 @@
+"""Which single records to read upstream, and one round of reading them.
+
+Scheduled by the daemon, one job per Kafka cluster. A partition is read where the book says that a
+read could tell more (`probe_from`): it has something before it, and what is known does not say
+whether that is a record, or how old. An answer lasts until the position moves past it, so a
+standstill costs nothing, and steady work one read for each commit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Final, NamedTuple, Protocol
+
+from offsetwatch.clients.kafka_probe import Answer
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError
+from offsetwatch.ingest.poll import Batch
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import FirstRecord, Follower, Probed, ProbesRead
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.snapshot import Snapshot
+
+DENIED_S: Final = 300.0  # permissions change by hand
+BUDGET, DENIED, TIMEOUT = "budget", "denied", "timeout"
+REPLICATION, SINK = "replication", "sink"
+
+
+class Reader(Protocol):
+    """ProbeReader."""
+
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        timeout_s: float,
+        stopped: Callable[[], bool],
+    ) -> dict[TopicPartition, Answer]:
+        """See there."""
+        ...
+
+
+class Wanted(NamedTuple):
+    """A read that could tell more: of whom, why, from which offset, of committed records only?
+    `again`: something is known already, and only whether it still holds is not.
+    """
+
+    of: Follower
+    reason: str
+    start: int
+    committed: bool
+    again: bool
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition to read."""
+        return TopicPartition(self.of[2].topic, self.of[2].partition)
+
+
+@dataclass(slots=True)
+class ProbeMemory:
+    """What is remembered of one Kafka cluster between rounds: who was asked for when, which topics
+    not to ask for before when, and what a round was made of in which nobody wanted anything.
+    """
+
+    asked_at: dict[Follower, float] = field(default_factory=dict)
+    denied_until: dict[str, float] = field(default_factory=dict)
+    nothing_in: tuple[object, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of one round."""
+
+    reads_max: int
+    seconds: float
+
+
+def poll_probes(
+    kafka: str,
+    open_reader: Callable[[bool], Reader],
+    snapshot: Snapshot,
+    memory: ProbeMemory,
+    budget: Budget,
+    clock: Clock,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Batch:
+    """One round; nothing if there is nothing to read. `open_reader(committed)` may raise, too."""
+    began = clock.now()
+    # As long as these are the same objects nobody can want anything; there may be 100,000 views.
+    made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
+    if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
+        return ()
+    wanted = (*_wanted_by_flows(snapshot, kafka), *_wanted_by_sinks(snapshot, kafka))
+    _forget(memory, wanted, began)
+    memory.nothing_in = None if wanted else made_of
+    if not wanted:
+        return ()
+    chosen, skipped = _chosen(wanted, memory, budget.reads_max)
+    answers: list[Probed] = []
+    made: Counter[str] = Counter()
+    for committed in (False, True):
+        part = [at for at in chosen if at.committed is committed]
+        left_s = budget.seconds - (clock.now() - began)
+        if not part or stopped():
+            continue
+        if not 0 < left_s <= budget.seconds:  # the clock may be set back, too
+            skipped[BUDGET] += len(part)
+            continue
+        for at in part:
+            memory.asked_at[at.of] = began
+        made.update(at.reason for at in part)
+        found = _read(open_reader, committed, part, left_s, stopped)
+        if isinstance(found, ClientError):
+            skipped[found.reason] += len(part)
+            continue
+        answers += _answers(part, found, skipped, memory, began)
+    return (
+        ProbesRead(
+            kafka=kafka,
+            at=began,
+            answers=tuple(answers),
+            made=tuple(sorted(made.items())),
+            skipped=tuple(sorted(skipped.items())),
+        ),
+    )
+
+
+def _wanted_by_flows(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+    flows = {
+        (flow.connect_cluster, flow.connector, flow.source, flow.target): flow
+        for flow in snapshot.topology.flows
+        if flow.upstream == kafka
+    }
+    for view in snapshot.mirror_partitions:
+        if view.probe_from is None:
+            continue
+        flow = flows.get((view.connect_cluster, view.connector, view.source, view.target))
+        if flow is not None:
+            partition = MirrorPartition(view.source, view.topic, view.partition)
+            who = (view.connect_cluster, view.connector, partition)
+            again = view.caught_up is not None
+            yield Wanted(who, REPLICATION, view.probe_from, flow.read_committed, again)
+
+
+def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+    """Where a sink's isolation level is the worker's, which is not known, committed records count:
+    these wait for it at any level, and of an aborted one nobody needs to wait.
+    """
+    groups = {
+        (sink.connect_cluster, sink.connector): sink
+        for sink in snapshot.topology.sinks
+        if sink.kafka == kafka
+    }
+    for view in snapshot.sink_partitions:
+        group = groups.get((view.connect_cluster, view.connector))
+        if view.probe_from is not None and group is not None:
+            at = TopicPartition(view.topic, view.partition)
+            who = (view.connect_cluster, view.connector, at)
+            committed, again = group.read_committed is not False, view.caught_up is not None
+            yield Wanted(who, SINK, view.probe_from, committed, again)
+
+
+def _forget(memory: ProbeMemory, wanted: tuple[Wanted, ...], now: float) -> None:
+    """Who wants nothing has all it needs. A denial that is over, or not yet, is none."""
+    named = {at.of for at in wanted}
+    memory.asked_at = {who: at for who, at in memory.asked_at.items() if who in named}
+    memory.denied_until = {
+        topic: until for topic, until in memory.denied_until.items() if 0 < until - now <= DENIED_S
+    }
+
+
+def _chosen(
+    wanted: tuple[Wanted, ...], memory: ProbeMemory, reads_max: int
+) -> tuple[list[Wanted], Counter[str]]:
+    """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
+    first, and who has waited longest.
+    """
+    allowed = [at for at in wanted if at.at.topic not in memory.denied_until]
+    allowed.sort(key=lambda at: (at.again, memory.asked_at.get(at.of, 0.0)))
+    skipped = Counter({DENIED: len(wanted) - len(allowed)})
+    skipped[BUDGET] = max(0, len(allowed) - reads_max)
+    return allowed[:reads_max], +skipped
+
+
+def _read(
+    open_reader: Callable[[bool], Reader],
+    committed: bool,  # noqa: FBT001 - what it opens is asked for by position, too
+    part: list[Wanted],
+    timeout_s: float,
+    stopped: Callable[[], bool],
+) -> dict[TopicPartition, Answer] | ClientError:
+    """Followers of one partition share a read from the lowest of their offsets."""
+    starts: dict[TopicPartition, int] = {}
+    for at in part:
+        starts[at.at] = min(at.start, starts.get(at.at, at.start))
+    try:
+        return open_reader(committed).first(starts, timeout_s, stopped)
+    except ClientError as exc:
+        return exc
+
+
+def _answers(
+    part: list[Wanted],
+    found: Mapping[TopicPartition, Answer],
+    skipped: Counter[str],
+    memory: ProbeMemory,
+    now: float,
+) -> Iterator[Probed]:
+    for wanted in part:
+        answer = found.get(wanted.at)
+        if answer is None:
+            skipped[TIMEOUT] += 1
+        elif isinstance(answer, ClientError):
+            skipped[answer.reason] += 1
+            if answer.reason == DENIED:
+                memory.denied_until[wanted.at.topic] = now + DENIED_S
+        else:
+            # What stands before its offset, a partner wanted to know, and says nothing to it.
+            until = answer.offset if isinstance(answer, FirstRecord) else answer.end
+            if until >= wanted.start:
+                yield Probed(of=wanted.of, start=wanted.start, found=answer)

@@ -1,0 +1,121 @@
+"""Offsets of connectors that only REST tells of: one request at a time, each once in a while.
+
+Most workers read their offsets topic to its end for each answer, so the load is bounded twice: by
+the pause between two questions for one connector, and by the number of requests in a second.
+Called by edge.py, in one thread for each Connect cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, NotFound, Refused
+from offsetwatch.ingest import rest
+from offsetwatch.model.observations import (
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+    Observation,
+    OffsetsPolled,
+    rest_offsets_input,
+)
+
+Batch = tuple[Observation, ...]
+Guard = Callable[[Callable[[], object], str, InputId], Callable[[], object]]
+
+REQUESTS_PER_STEP: Final = 5  # a step is made once a second
+MISSED_POLLS: Final = 3  # how many polls may fail before the last answer is taken down
+_CANNOT_BE_ASKED: Final = "cannot be read ({detail}): workers return offsets since Kafka 3.5"
+
+
+class RestOffsetsPoll:
+    """Polls of one Connect cluster. `put` hands a batch to the loop and says whether it was taken.
+
+    guard        keeps what a job of this name raises from the other connectors, and tells of it as
+                 a failure of this input
+    every_s      pause between two questions for one connector
+    timeout_s    for how long one question may take, over all workers
+    """
+
+    def __init__(
+        self,
+        reader: ConnectReader,
+        *,
+        every_s: float,
+        timeout_s: float,
+        put: Callable[[Batch], bool],
+        clock: Clock,
+        guard: Guard,
+    ) -> None:
+        self._reader = reader
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._put = put
+        self._clock = clock
+        self._guard = guard
+        self._jobs: dict[str, Callable[[], object]] = {}
+        self._connectors = 0
+        self._asked_at: dict[str, float] = {}
+
+    def step(self, connectors: Iterable[str], stopped: Callable[[], bool]) -> None:
+        """Ask for those that are due, the one that has waited longest first; forget all others."""
+        wanted = set(connectors)
+        for name in self._asked_at.keys() - wanted:
+            if self._put((InputRetired(rest_offsets_input(self._reader.name, name)),)):
+                del self._asked_at[name]
+                self._jobs.pop(name, None)
+        self._connectors = len(wanted)
+        now = self._clock.now()
+        due = sorted((at, name) for name in wanted if (at := self._due_at(name, now)) <= now)
+        for _, name in due[:REQUESTS_PER_STEP]:
+            if stopped():
+                return
+            self._asked_at[name] = self._clock.now()  # whatever comes of it, others have their turn
+            if name not in self._jobs:
+                asked = rest_offsets_input(self._reader.name, name)
+                job = partial(self._poll, name)
+                self._jobs[name] = self._guard(job, f"offsets of {asked.input}", asked)
+            self._jobs[name]()
+
+    def _poll(self, connector: str) -> None:
+        if not self._put(self._ask(connector, self._asked_at[connector])):
+            del self._asked_at[connector]
+
+    def _due_at(self, connector: str, now: float) -> float:
+        asked_at = self._asked_at.get(connector)
+        if asked_at is None or asked_at > now:  # never, or the clock was set back
+            return 0.0
+        return asked_at + self._every_s
+
+    def _lasts_s(self) -> float:
+        """Return for how long an answer may be believed: as long as a few rounds take."""
+        round_s = max(self._every_s, self._connectors / REQUESTS_PER_STEP)
+        return MISSED_POLLS * round_s + self._timeout_s
+
+    def _ask(self, connector: str, asked_at: float) -> Batch:
+        asked = rest_offsets_input(self._reader.name, connector)
+        try:
+            body = self._reader.offsets(connector)
+            offsets, odd = rest.readable_offsets(self._reader.name, connector, body)
+        except ClientError as exc:
+            return (_failure(asked, exc),)
+        return (
+            OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
+            InputSucceeded(asked, asked_at, self._lasts_s()),
+            *(() if odd is None else (replace(_failure(asked, odd), partial=True),)),
+        )
+
+
+def _failure(asked: InputId, error: ClientError) -> InputFailed:
+    forget_locals(error)
+    detail = error.detail
+    if isinstance(error, NotFound) or type(error) is Refused:  # 404 by the path, or 405
+        detail = _CANNOT_BE_ASKED.format(detail=detail)
+    return InputFailed(input=asked, reason=error.reason, detail=detail)

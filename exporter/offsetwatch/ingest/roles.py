@@ -1,0 +1,429 @@
+"""What a tail makes of the messages of its topic: a role for each kind, with a fold and a live
+reading.
+
+Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
+so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
+decoded once at the end. The same key may stand in two Kafka partitions, which are read in no order,
+so each keeps its own and the book decides. Live messages are decoded one by one. Called by tail.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from offsetwatch.clients.kafka import Message
+from offsetwatch.clients.whole_topic import is_ours
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.mm2 import (
+    decode_checkpoint,
+    decode_heartbeat,
+    decode_sync,
+    decode_sync_value,
+)
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.decode.status import decode_status
+from offsetwatch.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
+from offsetwatch.model.observations import (
+    CheckpointRecord,
+    HeartbeatRecord,
+    ListingRecord,
+    Records,
+    SourceRecord,
+    SyncRecord,
+)
+from offsetwatch.model.offsets import SourceKey, Undecodable
+from offsetwatch.model.topology import KafkaTopic, Topology
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.syncs import SyncHistory
+
+_Record = TypeVar("_Record", CheckpointRecord, HeartbeatRecord)
+
+KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions; then start again
+KEYS_CACHED_BYTES_MAX = 128 * 1024 * 1024  # of those: a quarter of a KiB each
+
+
+class Role(Protocol):
+    """How to read one kind of topic."""
+
+    @property
+    def keys(self) -> int:
+        """How many keys are remembered until `folded` is asked."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many bytes of keys and newest values are remembered until then."""
+        ...
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """Remember what matters of a batch; return what is no record (it has no key)."""
+        ...
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """The records that are left after folding, and what could not be decoded, by reason."""
+        ...
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """Every record of a batch, in order, and what could not be decoded, by reason."""
+        ...
+
+
+class SourceRole:
+    """An offsets topic."""
+
+    def __init__(self) -> None:
+        # Kafka partition -> raw key -> [last value, message of the last change, last message]
+        self._slots: dict[int | None, dict[bytes, list[object]]] = {}
+        self._keys: dict[bytes, SourceKey | Undecodable] = {}
+        self._keys_size = 0
+        self.size = 0
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return sum(map(len, self._slots.values()))
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role. Nothing in this loop may cost more than it must."""
+        partition: int | None = -1
+        slots: dict[bytes, list[object]] = {}
+        keyless = []
+        for message in messages:
+            key = message.key()
+            if key is None:
+                keyless.append(message)
+                continue
+            if message.partition() != partition:  # they come in runs
+                partition = message.partition()
+                slots = self._slots.setdefault(partition, {})
+            value = message.value()
+            slot = slots.get(key)
+            if slot is None:
+                slots[key] = [value, message, message]
+                self.size += len(key) + len(message)
+            elif slot[0] == value:
+                slot[2] = message
+            else:
+                self.size += len(message) - len(slot[2])  # type: ignore[arg-type]
+                slot[0] = value
+                slot[1] = slot[2] = message
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[SourceRecord] = []
+        undecodable: Counter[str] = Counter()
+        kept = [slot for slots in self._slots.values() for slot in slots.values()]
+        for _, changed, last in kept:
+            assert isinstance(changed, Message)
+            assert isinstance(last, Message)
+            at = _at(last)
+            # Of most it is one record, and then one float.
+            advanced_at = at if changed is last else _at(changed)
+            record = self._record(last, at=at, advanced_at=advanced_at, live=False)
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                records.append(record)
+        self._slots.clear()
+        self.size = 0
+        return tuple(records), undecodable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[SourceRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message in messages:
+            record = self._record(message, at=_at(message), advanced_at=None, live=True)
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                if isinstance(record.offset, Undecodable):
+                    undecodable[record.offset.reason] += 1
+                records.append(record)
+        return tuple(records), undecodable
+
+    def _record(
+        self, message: Message, *, at: float, advanced_at: float | None, live: bool
+    ) -> SourceRecord | Undecodable:
+        raw_key = _bytes(message.key())
+        key = self._key(raw_key)
+        if isinstance(key, Undecodable) or raw_key is None:
+            return key if isinstance(key, Undecodable) else Undecodable("key_null")
+        return SourceRecord(
+            key=key,
+            raw_key=raw_key,
+            offset=decode_value(_bytes(message.value())),
+            partition=message.partition() or 0,
+            log_offset=message.offset() or 0,
+            at=at,
+            advanced_at=advanced_at,
+            live=live,
+            ours=is_ours(message),
+        )
+
+    def _key(self, raw: bytes | None) -> SourceKey | Undecodable:
+        if raw is None:
+            return decode_key(None)
+        found = self._keys.get(raw)
+        if found is None:
+            self._keys_size += len(raw)
+            if len(self._keys) >= KEYS_CACHED_MAX or self._keys_size > KEYS_CACHED_BYTES_MAX:
+                self._keys.clear()
+                self._keys_size = len(raw)
+            found = self._keys[raw] = decode_key(raw)
+        return found
+
+
+class SyncRole:
+    """An offset-syncs topic: one Kafka partition, the last readable record of a key wins.
+
+    What the earlier ones of a key tell goes with it, as the corners of a SyncHistory.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, tuple[Message, SyncHistory]] = {}
+        self.size = 0
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last)
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+                continue
+            value = decode_sync_value(_bytes(message.value()))
+            if isinstance(value, Undecodable):
+                continue
+            known = self._last.get(key)
+            self.size += 0 if known is not None else len(key) + len(message)
+            history = SyncHistory() if known is None else known[1]
+            history.add(*value, joined=False)
+            self._last[key] = (message, history)
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        kept = sorted(self._last.values(), key=lambda at: at[0].offset() or 0)
+        records: list[SyncRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message, history in kept:
+            record = self._record(message, history.corners()[:-1])
+            if isinstance(record, Undecodable):
+                undecodable[record.reason] += 1
+            else:
+                records.append(record)
+        self._last.clear()
+        self.size = 0
+        return tuple(records), undecodable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        found = [self._record(message) for message in messages]
+        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
+        return tuple(at for at in found if isinstance(at, SyncRecord)), undecodable
+
+    @staticmethod
+    def _record(
+        message: Message, earlier: tuple[tuple[int, int], ...] = ()
+    ) -> SyncRecord | Undecodable:
+        sync = decode_sync(_bytes(message.key()), _bytes(message.value()))
+        if isinstance(sync, Undecodable):
+            return sync
+        offset = message.offset() or 0
+        return SyncRecord(sync=sync, log_offset=offset, at=_at(message), earlier=earlier)
+
+
+def _at(message: Message) -> float:
+    """The record's timestamp in Unix seconds."""
+    return message.timestamp()[1] / 1000.0
+
+
+def _bytes(data: object) -> bytes | None:
+    """Keys and values are bytes here: no deserializer is ever set on our consumers."""
+    return data if isinstance(data, bytes) else None
+
+
+_Listing = ConfigRecord | StatusRecord
+_Place = tuple[bytes, int | None]  # key, Kafka partition
+
+
+class ListingRole:
+    """A config or a status topic: the last readable record of a key wins, unless it was out of date
+    when it was written. Of a key in several Kafka partitions, see `_newest`.
+    """
+
+    def __init__(
+        self, decode: Callable[[bytes | None, bytes | None], _Listing | Undecodable]
+    ) -> None:
+        self._decode = decode
+        self._last: dict[_Place, tuple[Message, _Listing]] = {}
+        self._unreadable: dict[_Place, str] = {}
+        self.size = 0
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last) + len(self._unreadable)
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+                continue
+            says = self._decode(key, _bytes(message.value()))
+            place = (key, message.partition())
+            if self._unreadable.pop(place, None) is not None:
+                self.size -= len(key)
+            if isinstance(says, Undecodable):
+                self.size += len(key)
+                self._unreadable[place] = says.reason
+                continue
+            last = self._last.get(place)
+            if last is None or not _outdated(says, last[1]):
+                self.size += len(message) + (len(key) if last is None else -len(last[0]))
+                self._last[place] = (message, says)
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role. In topic order: what a record of one key means may depend on another's."""
+        kept = sorted(self._newest(), key=lambda at: (at[0].partition(), at[0].offset()))
+        unreadable = Counter(self._unreadable.values())
+        self._last.clear()
+        self._unreadable.clear()
+        self.size = 0
+        return tuple(_listing_record(message, says) for message, says in kept), unreadable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        records: list[ListingRecord] = []
+        undecodable: Counter[str] = Counter()
+        for message in messages:
+            says = self._decode(_bytes(message.key()), _bytes(message.value()))
+            if isinstance(says, Undecodable):
+                undecodable[says.reason] += 1
+            else:
+                records.append(_listing_record(message, says, live=True))
+        return tuple(records), undecodable
+
+    def _newest(self) -> Iterator[tuple[Message, _Listing]]:
+        """Yield the record of each key that counts. Kafka partitions are read in no order: where a
+        key stands in several (their number was changed), timestamps order it if they are further
+        apart than clocks are. If not, none of those that say different things counts.
+        """
+        by_key: dict[bytes, list[tuple[Message, _Listing]]] = {}
+        for (key, _), record in self._last.items():
+            by_key.setdefault(key, []).append(record)
+        for records in by_key.values():
+            newest, says = max(records, key=lambda at: _at(at[0]))
+            if all(
+                older is newest or said == says or is_later(_at(newest), _at(older))
+                for older, said in records
+            ):
+                yield newest, says
+
+
+def _listing_record(message: Message, says: _Listing, *, live: bool = False) -> ListingRecord:
+    return ListingRecord(says, at=_at(message), live=live, partition=message.partition() or 0)
+
+
+class BesideRole(Generic[_Record]):
+    """A topic that MM2 writes beside what it copies: the last readable record of a key counts."""
+
+    def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:
+        self._record_of: Callable[[Message], _Record | Undecodable] = record_of
+        self._last: dict[bytes, _Record] = {}
+        self._unreadable: dict[bytes, str] = {}
+        self.size = 0
+
+    @property
+    def keys(self) -> int:
+        """See Role."""
+        return len(self._last) + len(self._unreadable)
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See Role."""
+        keyless = []
+        for message in messages:
+            key = _bytes(message.key())
+            if key is None:
+                keyless.append(message)
+                continue
+            record = self._record_of(message)
+            if key not in self._last and key not in self._unreadable:
+                self.size += len(key)
+            self._unreadable.pop(key, None)
+            if isinstance(record, Undecodable):
+                self._unreadable[key] = record.reason
+            else:
+                self._last[key] = record
+        return keyless
+
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """See Role. Records of different keys do not depend on each other."""
+        kept, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
+        self._last.clear()
+        self._unreadable.clear()
+        self.size = 0
+        return kept, unreadable
+
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """See Role."""
+        found = [self._record_of(message) for message in messages]
+        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
+        return tuple(at for at in found if not isinstance(at, Undecodable)), undecodable
+
+
+def _checkpoint(message: Message) -> CheckpointRecord | Undecodable:
+    said = decode_checkpoint(_bytes(message.key()), _bytes(message.value()))
+    return said if isinstance(said, Undecodable) else CheckpointRecord(said, at=_at(message))
+
+
+def _heartbeat(message: Message) -> HeartbeatRecord | Undecodable:
+    said = decode_heartbeat(_bytes(message.key()), _bytes(message.value()))
+    return said if isinstance(said, Undecodable) else HeartbeatRecord(said)
+
+
+def _checkpoints() -> Role:
+    return BesideRole(_checkpoint)
+
+
+def _heartbeats() -> Role:
+    return BesideRole(_heartbeat)
+
+
+def _outdated(says: _Listing, before: _Listing) -> bool:
+    return (
+        isinstance(says, ConnectorStatus | TaskStatus)
+        and isinstance(before, ConnectorStatus | TaskStatus)
+        and says.condition is not None
+        and before.condition is not None
+        and says.condition.outdated_by(before.condition)
+    )
+
+
+def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
+    """How to read a topic that the topology names."""
+    if topic in {at.at for at in topology.offsets_topics}:
+        return SourceRole
+    if topic in {at.configs for at in topology.listings}:
+        return partial(ListingRole, decode_config)
+    if topic in {at.status for at in topology.listings} | {at.at for at in topology.statuses}:
+        return partial(ListingRole, decode_status)
+    if topic in topology.checkpoints:
+        return _checkpoints
+    if topic in topology.heartbeats:
+        return _heartbeats
+    return SyncRole

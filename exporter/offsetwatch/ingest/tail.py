@@ -1,0 +1,479 @@
+"""Follow one topic for ever: read all of it once, then what comes.
+
+Runs in a thread of its own, started by the daemon. No group is joined. The first TailRead carries
+the whole folded topic and says so; empty ones before it tell how far the tail is. Until then the
+book shows nothing that depends on it. A tail reports success by reading, failure by an InputFailed;
+librdkafka reconnects by itself, so a broker that is away does not start it again. A topic that is
+no longer the one that was read does. A partition that cannot be read while others can is reported
+as frozen (unreadable.py), and the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+import structlog
+from msgspec import structs
+
+from offsetwatch.clients.kafka import (
+    BEGINNING,
+    KafkaAdmin,
+    Message,
+    ReadableEnd,
+    TailReader,
+    end_of_partition,
+)
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, NotFound, TooLarge, TopicChanged, Unsettled
+from offsetwatch.ingest.roles import Role
+from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.ingest.unreadable import UnreadablePartitions
+from offsetwatch.model.observations import (
+    Frozen,
+    InputFailed,
+    InputId,
+    ListingRecord,
+    Observation,
+    Records,
+    SourceRecord,
+    TailRead,
+)
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+
+READ_RECORDS_MAX = 10_000
+READ_TIMEOUT_S = 1.0  # how late a tail of a silent topic hears that it is to stop
+CHECK_EVERY_S = 2.0  # how often the topic's end is asked for: our own lag, and a sign of life
+RETRY_FIRST_S = 1.0
+RETRY_MAX_S = 15.0
+# What is remembered of a topic until all of it is read: half a KiB for each key at least, ten times
+# as many as a Connect cluster may have source partitions by default.
+KEYS_MAX = 1_000_000
+# Of the keys and their newest values: a topic of a few keys of a megabyte each has a number too.
+# Where a value was repeated, librdkafka's records hold it twice.
+BYTES_MAX = 256 * 1024 * 1024
+RETRY_TOO_LARGE_S = 300.0  # to read so many again takes seconds of CPU
+
+_log = structlog.get_logger()
+
+
+class Tail:
+    """See the module. `put` enqueues for the loop and blocks while it is full; `stopped(s)` waits
+    up to
+    s seconds and says whether to stop. `role_of` makes a fresh role for each bootstrap.
+    """
+
+    def __init__(
+        self,
+        topic: KafkaTopic,
+        *,
+        admin: KafkaAdmin,
+        open_reader: Callable[[], TailReader],
+        transactions: OpenTransactions,
+        role_of: Callable[[], Role],
+        put: Callable[[tuple[Observation, ...]], None],
+        stopped: Callable[[float], bool],
+        clock: Clock,
+    ) -> None:
+        self.topic = topic
+        self.input_id = InputId.of_tail(topic)
+        self._admin = admin
+        self._open_reader = open_reader
+        self._transactions = transactions
+        self._role_of = role_of
+        self._put = put
+        self._stopped = stopped
+        self._clock = clock
+        self._positions: dict[int, int] = {}
+        self._retry_s = RETRY_FIRST_S
+        self._failing: str | None = None
+        self._frozen: tuple[Frozen, ...] = ()
+        self._thawing: dict[int, int] = {}
+        self._partitions: tuple[TopicPartition, ...] = ()
+        self._unreadable = UnreadablePartitions(topic, clock)
+        self._sick: tuple[Frozen, ...] = ()
+        self._drained = True  # since the last check all that had come was taken
+        self._as_of: float | None = None
+        self._sought: tuple[float, dict[TopicPartition, int]] | None = None
+
+    def run(self) -> None:
+        """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
+        read.
+        """
+        while not self._stopped(0):
+            reader: TailReader | None = None
+            try:
+                reader = self._open_reader()
+                self._follow(reader)
+            except ClientError as exc:
+                self._failed(exc)
+                too_large = isinstance(exc, TooLarge)
+                if self._stopped(RETRY_TOO_LARGE_S if too_large else self._retry_s):
+                    return
+                self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+            finally:
+                if reader is not None:
+                    reader.close()
+
+    def _follow(self, reader: TailReader) -> None:
+        shape = self._shape()
+        self._unreadable = UnreadablePartitions(self.topic, self._clock)
+        partitions = tuple(TopicPartition(self.topic.topic, number) for number in range(shape[1]))
+        self._partitions = partitions
+        asked_at, targets = self._ends(partitions)
+        reader.assign(dict.fromkeys(partitions, BEGINNING))
+        role = self._role_of()
+        # Where nothing was ever written there is nothing to wait for; a fetch of it would wait.
+        self._positions = {at.partition: end for at, end in targets.items() if not end}
+        self._frozen = self._sick = ()
+        self._thawing = {}
+        took_s = math.inf
+        while self._bootstrap(reader, role, targets):
+            self._as_of, self._sought = asked_at, None
+            before_s, took_s = took_s, self._clock.now() - asked_at
+            # What took long to read is as old as that. So read what came meanwhile too, unless it
+            # comes faster than we read.
+            if not CHECK_EVERY_S < took_s < before_s:
+                self._unreadable.leave_out()
+                self._report_unreadable({})
+                self._tell_all(role)
+                self._live(reader, role, partitions, shape)
+                return
+            asked_at, targets = self._ends(partitions)
+
+    def _ends(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> tuple[float, dict[TopicPartition, int]]:
+        asked_at = self._clock.now()
+        found = self._readable_ends(partitions)
+        return asked_at, {at: end.high for at, end in found.items()}
+
+    def _readable_ends(
+        self, partitions: tuple[TopicPartition, ...]
+    ) -> dict[TopicPartition, ReadableEnd]:
+        """Ends of the partitions that have one just now. Raises where not one can be read."""
+        refused: dict[TopicPartition, ClientError] = {}
+        asked = self._unreadable.to_ask(partitions)
+        found = self._admin.readable_ends(asked, refused=refused)
+        self._unreadable.note_ends(found, refused)
+        self._unreadable.check_any_left(partitions)
+        for at, error in refused.items():
+            self._failed(_of_partition(error, at.partition), partial=True)
+        return found
+
+    def _tell_all(self, role: Role) -> None:
+        """What the topic holds. A method of its own, or its records would outlive it, as long as
+        the topic is followed.
+        """
+        records, undecodable = role.folded()
+        _log.info(
+            "tail_caught_up",
+            input=self.input_id.input,
+            source_records=len(records),
+            undecodable=dict(undecodable),
+        )
+        self._emit(records, Counter(), behind=0, whole=True)
+        self._retry_s = RETRY_FIRST_S
+
+    def _shape(self) -> tuple[str, int]:
+        try:
+            return self._admin.shape(self.topic.topic)
+        except NotFound as exc:
+            raise NotFound(str(self.topic), "no such topic, or no ACL to describe it") from exc
+
+    def _bootstrap(
+        self, reader: TailReader, role: Role, targets: dict[TopicPartition, int]
+    ) -> bool:
+        """Read up to the ends seen at the start; False if told to stop.
+
+        Where an open transaction is in the way, as far as it lets us.
+        """
+        told_at: float | None = None
+        while not self._reached(targets):
+            # That it reads, and is not there yet, has to be seen: a large topic takes minutes.
+            if told_at is None or not 0 <= self._clock.now() - told_at < CHECK_EVERY_S:
+                self._emit((), Counter(), behind=self._distance(targets), caught_up=False)
+                self._look_around(reader, targets)
+                told_at = self._clock.now()
+            messages = self._read(reader)
+            self._note_ends(role.fold(messages))
+            if role.keys > KEYS_MAX:
+                raise TooLarge(str(self.topic), f"it has more than {KEYS_MAX} keys")
+            if role.size > BYTES_MAX:
+                what = f"its keys and their newest values take more than {BYTES_MAX} bytes"
+                raise TooLarge(str(self.topic), what)
+            self._note_positions(reader, self._partitions)
+            if self._stopped(0):
+                return False
+        return True
+
+    def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
+        # What a transaction held that has ended meanwhile is to be read after all.
+        held = {at.partition: at.offset for at in self._frozen}
+        given_up = self._unreadable.given_up
+        if len(given_up) == len(self._partitions):
+            return False
+        return all(
+            at in targets
+            and self._positions.get(at.partition, -1)
+            >= min(targets[at], held.get(at.partition, targets[at]))
+            for at in self._partitions
+            if at.partition not in given_up
+        )
+
+    def _look_around(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
+        """Look for what keeps the reader from the ends; add ends that were not known before."""
+        try:
+            ends = self._readable_ends(self._partitions)
+            self._frozen = self._transactions.held(ends)
+            self._note_standing(reader, ends)
+        except ClientError as exc:
+            self._failed(exc)
+        else:
+            for at, end in ends.items():
+                targets.setdefault(at, end.high)
+                if not end.high:
+                    self._advance(at.partition, 0)
+
+    def _note_standing(
+        self, reader: TailReader, ends: Mapping[TopicPartition, ReadableEnd]
+    ) -> None:
+        """Notice partitions whose records do not come, and fetch what is unreadable anew."""
+        behind = {at: end.stable - self._positions.get(at.partition, 0) for at, end in ends.items()}
+        self._unreadable.note_standing(behind, drained=self._drained)
+        self._drained = True
+        self._unreadable.check_any_left(self._partitions)
+        anew = self._unreadable.to_reopen()
+        if anew:
+            reader.reopen(
+                {
+                    at: self._positions.get(at.partition, BEGINNING)
+                    for at in self._partitions
+                    if at.partition in anew
+                }
+            )
+
+    def _report_unreadable(self, ends: Mapping[TopicPartition, ReadableEnd]) -> None:
+        for at in ends:
+            self._unreadable.note_position(at.partition, self._positions.get(at.partition, 0))
+        hidden = {at.partition: self._distance({at: end.high}) for at, end in ends.items()}
+        self._sick = self._unreadable.reported(self._positions, hidden)
+
+    def _live(
+        self,
+        reader: TailReader,
+        role: Role,
+        partitions: tuple[TopicPartition, ...],
+        shape: tuple[str, int],
+    ) -> None:
+        checked_at = self._clock.now()
+        while not self._stopped(0):
+            asked_at = self._clock.now()
+            try:
+                messages = self._read(reader)
+            except ClientError as exc:
+                self._failed(exc)
+                if self._stopped(RETRY_FIRST_S):  # librdkafka complains many times a second
+                    return
+                continue
+            read = [message for message in messages if message.error() is None]
+            late = [message for message in read if self._is_late(message)]
+            fresh = [message for message in read if not late or not self._is_late(message)]
+            for message in read:
+                self._advance(message.partition() or 0, (message.offset() or 0) + 1)
+            self._find()
+            if late:
+                records, _ = role.live(late)
+                self._emit(_not_live(records), Counter(), behind=None, at=asked_at)
+            if fresh:
+                records, undecodable = role.live(fresh)
+                self._emit(records, undecodable, behind=None, at=asked_at)
+            if len(read) != len(messages):
+                self._note_ends(messages)
+            if not 0 <= self._clock.now() - checked_at < CHECK_EVERY_S:  # it may be set back
+                self._note_positions(reader, partitions)
+                self._check(reader, partitions, shape)
+                checked_at = self._clock.now()
+
+    def _read(self, reader: TailReader) -> list[Message]:
+        messages = reader.read(READ_RECORDS_MAX, READ_TIMEOUT_S)
+        self._drained = self._drained and len(messages) < READ_RECORDS_MAX
+        return messages
+
+    def _is_late(self, message: Message) -> bool:
+        return self._unreadable.is_late(message.partition() or 0, message.offset() or 0)
+
+    def _check(
+        self,
+        reader: TailReader,
+        partitions: tuple[TopicPartition, ...],
+        shape: tuple[str, int],
+    ) -> None:
+        """Compare where we stand with where the topic ends; the position was read first.
+
+        Raises if the topic was re-created, cut back or given partitions: what is known of it would
+        stay as it was for ever, because an offset of the new log says nothing about the old one.
+        """
+        asked_at = self._clock.now()
+        try:
+            found = self._shape()
+            # Made anew with fewer partitions, it has no ends where we would ask for them.
+            ends = self._readable_ends(partitions) if found == shape else {}
+            if found == shape:
+                self._note_standing(reader, ends)
+        except ClientError as exc:
+            self._failed(exc)
+            return
+        if found != shape:
+            raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
+        if any(end.high < self._positions.get(at.partition, 0) for at, end in ends.items()):
+            raise TopicChanged(str(self.topic), "it ends before what was read of it")
+        self._frozen = self._held(ends)
+        self._report_unreadable(ends)
+        hidden = {at.partition for at in (*self._frozen, *self._sick)}
+        behind = self._distance(
+            {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
+        )
+        self._find()
+        if self._sought is None:  # or where more comes all the time, nothing would ever be reached
+            self._sought = asked_at, {at: end.stable for at, end in ends.items()}
+            self._find()
+        self._emit((), Counter(), behind=behind, at=asked_at)
+
+    def _find(self) -> None:
+        """Is the end read now that the topic had when it was asked?"""
+        if self._sought is None:
+            return
+        given_up = self._unreadable.given_up
+        wanted = {at: end for at, end in self._sought[1].items() if at.partition not in given_up}
+        if not self._distance(wanted):
+            self._as_of, self._sought = self._sought[0], None
+
+    def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
+        """The partitions that hide something from us.
+
+        One whose transaction has ended is among them until what it hid is read: what is known of it
+        is as old as the transaction.
+        """
+        held = {at.partition: at for at in self._transactions.held(ends)}
+        stable = {at.partition: end.stable for at, end in ends.items()}
+        # Of those without an end nothing new is known.
+        held |= {at.partition: at for at in self._frozen if at.partition not in stable}
+        thawing = {
+            at.partition: (at, self._thawing.get(at.partition, stable[at.partition]))
+            for at in self._frozen
+            if at.partition not in held
+        }
+        self._thawing = {
+            partition: end
+            for partition, (_, end) in thawing.items()
+            if self._positions.get(partition, 0) < end
+        }
+        for partition in self._thawing:
+            held[partition] = replace(thawing[partition][0], hidden=0)
+        return tuple(at for _, at in sorted(held.items()))
+
+    def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Records between where we stand and these ends."""
+        return sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
+
+    def _note_ends(self, events: list[Message]) -> None:
+        for event in events:
+            if event.error() is None:
+                continue  # a record without a key: read, and of no use
+            try:
+                position = end_of_partition(event)
+            except ClientError as exc:
+                self._note_error(event.partition(), exc)
+                continue
+            if position is not None:
+                self._unreadable.note_moved(event.partition() or 0)
+                self._advance(event.partition() or 0, position)
+
+    def _note_error(self, partition: int | None, error: ClientError) -> None:
+        """Take in an error in place of a record. Raises it where it is not of one partition among
+        several.
+        """
+        if partition is None or not 0 <= partition < len(self._partitions):
+            raise error
+        if isinstance(error, TopicChanged):
+            if partition in self._positions:
+                raise error
+            # Nothing was read, so nothing changed: where the log begins could not be found out.
+            error = Unsettled(error.target, error.detail)
+        if isinstance(error, NotFound):
+            self._shape()
+        self._unreadable.note_error(partition, error)
+        self._unreadable.check_any_left(self._partitions)
+        self._failed(_of_partition(error, partition), partial=True)
+
+    def _note_positions(self, reader: TailReader, partitions: tuple[TopicPartition, ...]) -> None:
+        # These pass a transaction's marker with the record before it; the event that tells the end
+        # comes with a later fetch, and a commit every second would keep us one behind for ever.
+        for partition, position in reader.positions(partitions).items():
+            self._advance(partition, position)
+
+    def _advance(self, partition: int, position: int) -> None:
+        if position > self._positions.get(partition, -1):
+            self._positions[partition] = position
+            self._unreadable.note_moved(partition)
+
+    def _emit(
+        self,
+        records: Records,
+        undecodable: Counter[str],
+        *,
+        behind: int | None,
+        at: float | None = None,
+        whole: bool = False,
+        caught_up: bool = True,
+    ) -> None:
+        read = TailRead(
+            input=self.input_id,
+            topic=self.topic,
+            at=self._clock.now() if at is None else at,
+            records=records,
+            positions=tuple(self._positions.items()),
+            caught_up=caught_up,
+            behind=behind,
+            as_of=self._as_of,
+            undecodable=tuple(undecodable.items()),
+            whole=whole,
+            frozen=self._all_frozen(),
+        )
+        self._put((read,))
+        self._failing = None
+
+    def _all_frozen(self) -> tuple[Frozen, ...]:
+        sick = {at.partition for at in self._sick}
+        return (*(at for at in self._frozen if at.partition not in sick), *self._sick)
+
+    def _failed(self, error: ClientError, *, partial: bool = False) -> None:
+        if error.reason != self._failing:
+            self._failing = error.reason
+            _log.warning(
+                "tail_failed", input=self.input_id.input, reason=error.reason, detail=error.detail
+            )
+        self._put((InputFailed(self.input_id, error.reason, error.detail, partial=partial),))
+
+
+def _of_partition(error: ClientError, partition: int) -> ClientError:
+    return type(error)(error.target, f"partition {partition}: {error.detail}")
+
+
+def _not_live(records: Records) -> Records:
+    """Return records that were in the topic before it was caught up: they count nowhere."""
+    return cast(
+        "Records",
+        tuple(
+            structs.replace(record, live=False)
+            if isinstance(record, SourceRecord)
+            else replace(record, live=False)
+            if isinstance(record, ListingRecord)
+            else record
+            for record in records
+        ),
+    )

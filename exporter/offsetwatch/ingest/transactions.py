@@ -1,0 +1,89 @@
+"""Open transactions on an internal topic: which partitions they hold, since when, and whose.
+
+A reader of committed records cannot pass the first record of a transaction that is still open, so
+one hanging transaction hides everything that anybody wrote to the partition after it. Under
+exactly-once, Connect writes offsets in the same transaction as the records and just before it ends,
+so one that stays open for seconds belongs to a worker that died or hangs. Called by tail.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from offsetwatch.clients.kafka import ReadableEnd, TailReader, end_of_partition
+from offsetwatch.clock import Clock, utc
+from offsetwatch.decode.source_offsets import decode_key
+from offsetwatch.errors import ClientError
+from offsetwatch.model.observations import Frozen
+from offsetwatch.model.offsets import SourceKey
+from offsetwatch.model.topology import TopicPartition
+
+OPEN_MAX_S: Final = 10.0  # ten times what committing one takes on a loaded cluster
+PEEK_S: Final = 0.1
+PEEKS_MAX: Final = 30  # per look at the topic: its tail waits meanwhile, and may not go stale
+
+
+class OpenTransactions:
+    """`open_uncommitted` opens a reader that also returns what is not committed."""
+
+    def __init__(self, open_uncommitted: Callable[[], TailReader], clock: Clock) -> None:
+        self._open_uncommitted = open_uncommitted
+        self._clock = clock
+        self._since: dict[TopicPartition, tuple[int, float]] = {}
+        self._named: dict[tuple[TopicPartition, int], str] = {}
+        self._peeks_left = 0
+
+    def held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
+        """The partitions that have been held for too long, given what the topic's ends are now."""
+        now = self._clock.now()
+        before, self._since = self._since, {}
+        for at, end in ends.items():
+            if end.stable < end.high:
+                offset, since = before.get(at, (end.stable, now))
+                moved = offset != end.stable or since > now  # the clock may be set back
+                self._since[at] = (end.stable, now) if moved else (offset, since)
+        found = {
+            (at, offset) for at, (offset, since) in self._since.items() if now - since >= OPEN_MAX_S
+        }
+        self._peeks_left = PEEKS_MAX
+        self._named = {
+            where: self._named.get(where) or self._name(*where) for where in sorted(found)
+        }
+        return tuple(
+            Frozen(
+                partition=at.partition,
+                offset=offset,
+                detail=detail,
+                hidden=ends[at].high - offset,
+            )
+            for (at, offset), detail in sorted(self._named.items())
+        )
+
+    def _name(self, at: TopicPartition, offset: int) -> str:
+        what = f"{at.topic} partition {at.partition}: an open transaction hides everything from "
+        return what + f"offset {offset} on{self._whose(at, offset)}"
+
+    def _whose(self, at: TopicPartition, offset: int) -> str:
+        """What its first record tells. Not being told changes nothing else."""
+        try:
+            reader = self._open_uncommitted()
+        except ClientError:
+            return ""
+        try:
+            reader.assign({at: offset})
+            while self._peeks_left > 0:
+                self._peeks_left -= 1
+                for message in reader.read(1, PEEK_S):
+                    if end_of_partition(message) is not None:
+                        return ""
+                    since = utc(message.timestamp()[1] / 1000)
+                    raw = message.key()
+                    key = decode_key(raw if isinstance(raw, bytes) else None)
+                    by = f", by connector {key.connector}" if isinstance(key, SourceKey) else ""
+                    return f"; begun {since.isoformat(timespec='seconds')}{by}"
+        except ClientError:
+            return ""
+        finally:
+            reader.close()
+        return ""

@@ -1,0 +1,167 @@
+"""Partitions of a followed topic that cannot be read while others can.
+
+One partition without a leader, denied or in error must not end the tail of the others. It is asked
+for again with back-off. Once its trouble has lasted UNREADABLE_S it is reported, by topic,
+partition, reason and since when, and what depends on it is not shown. A partition that was left
+out when the topic was first read stays reported until it is read to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.clients.kafka import ReadableEnd
+from offsetwatch.clock import Clock, utc
+from offsetwatch.errors import ClientError, TimedOut, Unsettled
+from offsetwatch.model.observations import Frozen
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+
+UNREADABLE_S: Final = 10.0  # elections take less; a tail that reads nothing is stale after 20 s
+RETRY_FIRST_S: Final = 2.0
+RETRY_MAX_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Trouble:
+    error: ClientError
+    since: float
+    retry_at: float
+    retry_s: float = RETRY_FIRST_S
+
+
+class UnreadablePartitions:
+    """See the module. Of one topic, from one reading of it from the start to the next."""
+
+    def __init__(self, topic: KafkaTopic, clock: Clock) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._troubles: dict[int, _Trouble] = {}
+        self._unasked: set[int] = set()  # their ends were refused
+        self._late: dict[int, int | None] = {}  # partition -> where its first reading ends
+        self._standing_since: dict[int, float] = {}
+
+    def to_ask(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Return the partitions whose ends may be asked for now."""
+        return tuple(
+            at
+            for at in partitions
+            if at.partition not in self._unasked or self._is_due(self._troubles[at.partition])
+        )
+
+    def note_ends(
+        self,
+        found: Mapping[TopicPartition, ReadableEnd],
+        refused: Mapping[TopicPartition, ClientError],
+    ) -> None:
+        """Take in an answer to the question for ends."""
+        for at, end in found.items():
+            if at.partition in self._unasked:
+                self._unasked.discard(at.partition)
+                self.note_moved(at.partition)
+            if self._late.get(at.partition, 0) is None:
+                self._late[at.partition] = end.high
+        for at, error in refused.items():
+            self._unasked.add(at.partition)
+            self.note_error(at.partition, error)
+
+    def note_error(self, partition: int, error: ClientError) -> None:
+        """Take in an error that is of this partition alone."""
+        now, known = self._clock.now(), self._troubles.get(partition)
+        if known is None:
+            self._troubles[partition] = _Trouble(error, now, now + RETRY_FIRST_S)
+        else:
+            known.error = error
+            self._put_off(known)
+
+    def note_moved(self, partition: int) -> None:
+        """A record, or an end, was read of it."""
+        self._standing_since.pop(partition, None)
+        if partition not in self._unasked:
+            self._troubles.pop(partition, None)
+
+    def note_standing(self, behind: Mapping[TopicPartition, int], *, drained: bool) -> None:
+        """Notice partitions that have records left, none of which come. Unless all that had come
+        was taken (`drained`), they may only wait for their turn.
+        """
+        now = self._clock.now()
+        for at, left in behind.items():
+            if left <= 0 or not drained:
+                self._standing_since.pop(at.partition, None)
+                continue
+            since = self._standing_since.setdefault(at.partition, now)
+            if at.partition not in self._troubles and now - since >= UNREADABLE_S:
+                silent = TimedOut(str(self._topic), "its records do not come")
+                self._troubles[at.partition] = _Trouble(silent, since, now)
+
+    def to_reopen(self) -> frozenset[int]:
+        """Return the partitions that are to be fetched anew now."""
+        due = [
+            (partition, trouble)
+            for partition, trouble in self._troubles.items()
+            if partition not in self._unasked and self._is_due(trouble)
+        ]
+        for _, trouble in due:
+            self._put_off(trouble)
+        return frozenset(partition for partition, _ in due)
+
+    def leave_out(self) -> None:
+        """The first reading has ended without what is unreadable now."""
+        self._late |= dict.fromkeys(self.given_up, None)
+
+    def is_late(self, partition: int, offset: int) -> bool:
+        """Return True for a record that the first reading should have had."""
+        if partition not in self._late:
+            return False
+        end = self._late[partition]
+        return end is None or offset < end
+
+    def note_position(self, partition: int, position: int) -> None:
+        """Take in how far a partition is read."""
+        end = self._late.get(partition)
+        if end is not None and position >= end:
+            del self._late[partition]
+
+    @property
+    def given_up(self) -> frozenset[int]:
+        """Return the partitions that are reported."""
+        now = self._clock.now()
+        lasting = {
+            partition
+            for partition, trouble in self._troubles.items()
+            if not 0 <= now - trouble.since < UNREADABLE_S  # the clock may be set back
+        }
+        return frozenset(lasting | self._late.keys())
+
+    def check_any_left(self, partitions: Collection[TopicPartition]) -> None:
+        """Raise the error of the first partition where not one of them can be read."""
+        troubles = [self._troubles.get(at.partition) for at in partitions]
+        if troubles and troubles[0] is not None and None not in troubles:
+            raise troubles[0].error
+
+    def reported(
+        self, positions: Mapping[int, int], hidden: Mapping[int, int]
+    ) -> tuple[Frozen, ...]:
+        """Return what is to be said of them. `hidden`: records known to be left in each."""
+        return tuple(
+            self._frozen(at, positions.get(at, 0), hidden.get(at, 0))
+            for at in sorted(self.given_up)
+        )
+
+    def _frozen(self, partition: int, offset: int, hidden: int) -> Frozen:
+        trouble = self._troubles.get(partition)
+        what = f"{self._topic} partition {partition}"
+        if trouble is None:
+            detail = f"{what}: it can be read again, and is not read to its end yet"
+            return Frozen(partition, offset, detail, hidden, Unsettled.reason)
+        since = utc(trouble.since).isoformat(timespec="seconds")
+        detail = f"{what}: cannot be read since {since}: {trouble.error.detail}"
+        return Frozen(partition, offset, detail, hidden, trouble.error.reason)
+
+    def _is_due(self, trouble: _Trouble) -> bool:
+        return not 0 < trouble.retry_at - self._clock.now() <= RETRY_MAX_S
+
+    def _put_off(self, trouble: _Trouble) -> None:
+        trouble.retry_at = self._clock.now() + trouble.retry_s
+        trouble.retry_s = min(2 * trouble.retry_s, RETRY_MAX_S)

@@ -1,0 +1,426 @@
+"""Failures of connectors and tasks, one after the other: what they died of, and where they stood.
+
+Told by status topics where those are followed, else by polled states, which miss a failure that is
+restarted between two polls. A run is a number of failures of one kind with a restart before each.
+A status that is taken back, or not known for a while, and then there again is no second failure:
+that takes another start, by a state in between, another worker or another trace.
+Called by memory.py; rules read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from offsetwatch.decode.failure import exception_class
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, StateChange
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.histories import changes_since
+from offsetwatch.state.snapshot import Snapshot
+
+FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
+RESTARTS_KEPT: Final = 32
+POSITIONS_MAX: Final = 1_000  # of one run; beyond it a connector has other places to be stuck at
+DIARIES_REMEMBERED: Final = 1_000
+CONNECTOR: Final = -1  # stands for a task's number where the connector itself failed
+
+_RESTARTED: Final = frozenset({"restarting", "unassigned", "running"})
+_WELL: Final = frozenset({"running", "paused", "stopped"})
+_NO_STATE: Final = frozenset({DELETED, UNKNOWN_STATE})
+
+Whose = tuple[str, str, int]  # Connect cluster, connector, task
+Positions = Mapping[str, str]
+
+
+class Run(msgspec.Struct):
+    """Failures of one kind.
+
+    kind      the exception's class: which method sees it first differs from one time to the next
+    failure   the newest in full
+    same      positions at the first failure that are still the same, by what they are of
+    moved     some others did move
+    read_at   when the newest was read, by our clock; `begun_by` when the first was
+    lasted_s  from the first to the newest, by our clock: so long at least
+    restarts  how often it was started again between the first and the newest, by the order in
+              which that was told: the clocks are of several workers
+    """
+
+    kind: str
+    failure: str
+    first_at: float
+    last_at: float
+    count: int
+    same: dict[str, str]
+    moved: bool = False
+    read_at: float | None = None
+    restarts: int = 0
+    begun_by: float | None = None
+    lasted_s: float = 0.0
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A diary on disk."""
+
+    whose: Whose
+    state: str
+    state_at: float
+    restarts: tuple[float, ...]
+    last: tuple[float, str]
+    run: Run | None
+    seen_at: float = 0.0
+    unsettled: str | None = None
+    failure: StateChange | None = None
+    starts: int = 0
+    followed_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Diary:
+    """What became of one task.
+
+    state_at   when it came into its state, by the clock of who said so; `seen_at` by our own
+    restarts   when it was started again after a failure, by our clock; where nobody followed its
+               history then, the earliest moment at which that may have been
+    last       the newest change of the status topic taken in
+    unsettled  what it failed of as it was listed as failed, until that is over: it may run for a
+               few seconds between two failures, or be nobody's in a rebalance
+    gone_at    since when its connector is listed without it
+    failure    its last, unless it was started again since
+    starts     how often it was since the last failure that counts
+    followed_at  when its history was last read, by our clock
+    """
+
+    state: str = ""
+    state_at: float = 0.0
+    restarts: tuple[float, ...] = ()
+    last: tuple[float, str] = (0.0, "")
+    run: Run | None = None
+    seen_at: float = 0.0
+    unsettled: str | None = None
+    gone_at: float | None = None
+    failure: StateChange | None = None
+    starts: int = 0
+    followed_at: float = 0.0
+
+    def empty(self) -> bool:
+        """Is there nothing worth remembering?"""
+        return self.run is None and not self.restarts and self.unsettled is None
+
+    def settled_s(self, now: float) -> float:
+        """Return for how long it has surely not failed: it runs or is paused, or is no more."""
+        if self.gone_at is not None:
+            return now - self.gone_at
+        return now - self.seen_at if self.state in _WELL else 0.0
+
+
+class Failures:
+    """See the module. `of` is by whose it is. `urgent` until a change of a polled state is
+    remembered: no topic has it for the next process to read.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Whose, Diary] = {}
+        self.urgent = False
+        self._seen: tuple[object, object] = (None, None)
+        self._followed: frozenset[Whose] = frozenset()  # whose history the last snapshot had
+        self._observed_at = 0.0
+        self._failing: frozenset[tuple[str, str]] = frozenset()
+
+    def observe(
+        self,
+        snapshot: Snapshot,
+        listed: Mapping[str, frozenset[str]],
+        positions: Mapping[tuple[str, str], Positions],
+        patience_s: float,
+    ) -> None:
+        """Take in what happened since the last time. Who has run for `patience_s` without failing
+        is over it.
+
+        listed      the connectors of each Connect cluster that lists them now
+        positions   what each connector has committed now, by what that is of; without those of
+                    which that cannot be seen
+        """
+        if not self._saw(snapshot):
+            self._take(snapshot, positions)
+            self._list(snapshot)
+            self._seen = (snapshot.connectors, snapshot.histories)
+        self._observed_at = snapshot.at
+        self._forget(listed)
+        for whose, diary in self.of.items():
+            if diary.unsettled is not None and diary.settled_s(snapshot.at) >= patience_s:
+                diary.unsettled = None
+            if diary.run is None:
+                continue
+            if whose[:2] in positions:
+                diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
+            if diary.state == "running" and snapshot.at - diary.seen_at >= patience_s:
+                diary.run = None
+
+    def _saw(self, snapshot: Snapshot) -> bool:
+        """Are all states those that were taken in last?"""
+        connectors, histories = self._seen
+        return snapshot.connectors is connectors and snapshot.histories is histories
+
+    def _take(
+        self,
+        snapshot: Snapshot,
+        positions: Mapping[tuple[str, str], Positions],
+    ) -> None:
+        told = set()
+        for whose in self._followed & self.of.keys():
+            self.of[whose].followed_at = self._observed_at
+        for history in snapshot.histories:
+            task = CONNECTOR if history.task is None else history.task
+            whose = (history.connect_cluster, history.connector, task)
+            told.add(whose)
+            diary = self.of.setdefault(whose, Diary())
+            for change in _news(history.changes, diary.last):
+                diary.last = (change.at, change.state)
+                moment = self._moment(whose, change, snapshot.at)
+                self._take_in(whose, change, positions, snapshot.at, moment)
+        self._followed = frozenset(told)
+        for whose, state, failure in _polled(snapshot):
+            # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
+            if whose not in told and (state == "failed" or whose in self.of):
+                diary = self.of.setdefault(whose, Diary())
+                before = (diary.state, diary.failure)
+                change = StateChange(snapshot.at, state, failure)
+                self._take_in(whose, change, positions, snapshot.at, snapshot.at)
+                self.urgent |= (diary.state, diary.failure) != before
+
+    def _moment(self, whose: Whose, change: StateChange, now: float) -> float:
+        """Return when a change was, by our clock: since its history was read the last time. Where
+        that was not at the last observation, return the earliest moment that its timestamp allows.
+        """
+        skew_s = 0.0 if whose in self._followed else SKEW_S_MAX
+        return min(now, max(self.of[whose].followed_at, change.at - skew_s))
+
+    def _list(self, snapshot: Snapshot) -> None:
+        """Note who is listed as failed, and who is listed no more beside others of its connector.
+        A stopped connector has no tasks, and nothing fails there any more.
+        """
+        names = {
+            (view.connect_cluster, view.name): view.state
+            for view in snapshot.connectors
+            if view.state != UNKNOWN_STATE
+        }
+        listed = set()
+        for whose, state, failure in _polled(snapshot):
+            listed.add(whose)
+            if state == "failed":
+                self.of.setdefault(whose, Diary()).unsettled = failure or ""
+        for whose, diary in self.of.items():
+            if diary.unsettled is None or whose in listed:
+                diary.gone_at = None
+            elif whose[:2] in names:
+                diary.gone_at = snapshot.at if diary.gone_at is None else diary.gone_at
+                if names[whose[:2]] == "stopped":
+                    diary.unsettled = diary.gone_at = None
+
+    def unsettled(self) -> dict[tuple[str, str], dict[int, str]]:
+        """Return what each connector and task failed of that is not over it, by connector and
+        task's number.
+        """
+        found: dict[tuple[str, str], dict[int, str]] = {}
+        for (cluster, connector, number), diary in sorted(self.of.items()):
+            if diary.unsettled is not None:
+                found.setdefault((cluster, connector), {})[number] = diary.unsettled
+        return found
+
+    def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+        """Whose positions `observe` has to be given: who fails, or has lately."""
+        if not self._saw(snapshot):
+            polled = (whose[:2] for whose, state, _ in _polled(snapshot) if state == "failed")
+            self._failing = frozenset(polled) | frozenset(
+                (history.connect_cluster, history.connector)
+                for history in snapshot.histories
+                if any(change.state == "failed" for change in history.changes)
+            )
+        return self._failing | {
+            whose[:2] for whose, diary in self.of.items() if diary.run is not None
+        }
+
+    def _take_in(
+        self,
+        whose: Whose,
+        change: StateChange,
+        positions: Mapping[tuple[str, str], Positions],
+        now: float,
+        moment: float,
+    ) -> None:
+        diary = self.of.setdefault(whose, Diary())
+        before, diary.state = diary.state, change.state
+        failed = change.state == "failed"
+        if change.state == before and not (failed and _is_another(diary.failure, change)):
+            return
+        diary.state_at, diary.seen_at = change.at, now
+        if change.state in _NO_STATE:
+            return
+        last, diary.failure = diary.failure, None
+        if not failed:
+            if last is not None and change.state in _RESTARTED:
+                diary.restarts = (*diary.restarts, moment)[-RESTARTS_KEPT:]
+                diary.starts += 1
+            return
+        diary.failure = change
+        if last is None or _is_another(last, change):
+            _failed(diary, change, positions.get(whose[:2], {}))
+            assert diary.run is not None
+            run, diary.starts = diary.run, 0
+            run.read_at = now
+            run.begun_by = now if run.begun_by is None else run.begun_by
+            run.lasted_s = max(run.lasted_s, moment - run.begun_by)
+        else:  # it has failed since then
+            diary.failure, diary.state_at = last, last.at
+
+    def runs(self) -> tuple[FailureRun, ...]:
+        """Who fails over and over, by name."""
+        return tuple(
+            _told(whose, diary.run)
+            for whose, diary in sorted(self.of.items())
+            if diary.run is not None
+        )
+
+    def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
+        """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
+        for whose in [at for at in self.of if at[0] in listed and at[1] not in listed[at[0]]]:
+            del self.of[whose]
+
+    def remembered(self) -> tuple[Told, ...]:
+        """Those in which something is written, the newest if there are many."""
+        self.urgent = False
+        found = [
+            Told(
+                whose=whose,
+                state=diary.state,
+                state_at=diary.state_at,
+                restarts=diary.restarts,
+                last=diary.last,
+                run=diary.run,
+                seen_at=diary.seen_at,
+                unsettled=diary.unsettled,
+                failure=diary.failure,
+                starts=diary.starts,
+                followed_at=self._observed_at if whose in self._followed else diary.followed_at,
+            )
+            for whose, diary in sorted(self.of.items())
+            if not diary.empty()
+        ]
+        return tuple(found[-DIARIES_REMEMBERED:])
+
+    def recall(self, told: tuple[Told, ...]) -> None:
+        """Go on from there."""
+        self._seen, self._followed = (None, None), frozenset()
+        self.of = {
+            at.whose: Diary(
+                state=at.state,
+                state_at=at.state_at,
+                restarts=at.restarts[-RESTARTS_KEPT:],
+                last=at.last,
+                run=at.run,
+                seen_at=at.seen_at or at.state_at,
+                unsettled=at.unsettled,
+                failure=at.failure,
+                starts=at.starts,
+                followed_at=at.followed_at,
+            )
+            for at in told
+        }
+
+
+def _told(whose: Whose, run: Run) -> FailureRun:
+    cluster, connector, task = whose
+    return FailureRun(
+        connect_cluster=cluster,
+        connector=connector,
+        task=None if task == CONNECTOR else task,
+        kind=run.kind,
+        failure=run.failure,
+        count=run.count,
+        first_at=run.first_at,
+        last_at=run.last_at,
+        restarts=run.restarts,
+        same=tuple(sorted(run.same.items())),
+        moved=run.moved,
+        read_at=run.read_at,
+        begun_by=run.begun_by,
+        lasted_s=run.lasted_s,
+    )
+
+
+def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
+    """Return the changes after the last that was taken in; of a history seen first its newest."""
+    return changes[-1:] if last == (0.0, "") else changes_since(changes, *last)
+
+
+def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
+    for view in snapshot.connectors:
+        if view.state == UNKNOWN_STATE:
+            continue  # no failure, and no end of one
+        yield (view.connect_cluster, view.name, CONNECTOR), view.state, view.failure
+        for task in view.tasks:
+            yield (view.connect_cluster, view.name, task.number), task.state, task.failure
+
+
+def _is_another(last: StateChange | None, failure: StateChange) -> bool:
+    """Return whether a failure is known to be another one than the last."""
+    if last is None:
+        return False
+    worker = last.worker and failure.worker and last.worker != failure.worker
+    trace = last.failure and failure.failure and last.failure != failure.failure
+    return bool(worker or trace)
+
+
+def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
+    failure = change.failure or ""
+    run = diary.run
+    if run is not None and run.kind == exception_class(failure):
+        _keep_same(run, positions)
+        if run.same:
+            run.count += 1
+            run.restarts += diary.starts
+            run.failure, run.last_at = failure, change.at
+            return
+    diary.run = _first(failure, change.at, positions)
+
+
+def _first(failure: str, at: float, positions: Positions) -> Run:
+    # A connector that has committed nothing stands where it begins, every time.
+    kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
+    return Run(exception_class(failure), failure, at, at, 1, kept)
+
+
+def _again(run: Run, positions: Positions) -> Run:
+    """Return a run that begins with the newest failure of this one."""
+    found = _first(run.failure, run.last_at, positions)
+    found.read_at = found.begun_by = run.read_at
+    return found
+
+
+def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
+    """The run, now that the connector stands here; None once it is over.
+
+    A task commits once more as it ends, and positions are read later than states: where it stood
+    when it failed is known only by what is read while it has failed still.
+    """
+    failed = diary.state == "failed"
+    if failed and run.count == 1:
+        return _again(run, positions)
+    stood = not run.moved
+    _keep_same(run, positions)
+    if run.same:
+        return run
+    if stood and run.count >= FAILURES:
+        diary.restarts = ()  # they were one trouble, and it got past it
+    return _again(run, positions) if failed else None
+
+
+def _keep_same(run: Run, positions: Positions) -> None:
+    now = positions or {"": ""}
+    same = {of: text for of, text in run.same.items() if now.get(of) == text}
+    run.moved = run.moved or len(same) < len(run.same)
+    run.same = same

@@ -1,0 +1,267 @@
+"""Connectors come and go, and what they committed stays: whose offsets are of an earlier life?
+
+A connector that is deleted and created again under its name begins where the earlier one was. Only
+what is surely older than it may be called left over, and no two clocks are trusted to agree:
+
+- It was absent from three lists in a row, and no status topic says that it lived on: then left over
+  is what its offsets topic held before the last of those lists was requested, by how far the topic
+  was read. One list is not enough: a worker may answer from an older configuration, or be another
+  cluster's.
+- Its status topic told of its deletion while we looked: then left over is what was committed before
+  the first word of a task of it since, which that task's worker wrote before it committed anything.
+  A worker lets go of what is deleted, and says so (state/histories.py): a status that is gone
+  without that is a hole in the topic, and no deletion.
+
+Called by memory.py; rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.histories import deletions
+from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
+
+LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
+ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
+
+_ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
+_TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
+# MM2's checkpoint and heartbeat connectors store a 0 and never read it.
+_CONSTANT: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
+
+Who = tuple[str, str]  # Connect cluster, connector
+Positions = Mapping[str, Mapping[int, int]]  # topic -> Kafka partition -> the next offset to read
+
+
+class Life(msgspec.Struct):
+    """One life of a connector.
+
+    born        it did not exist at that moment, as far as is known; 0.0 if that is not known
+    left_over   offsets that were there when it came, by source partition: not its own. None until
+                its offsets could be looked at
+    """
+
+    born: float = 0.0
+    left_over: dict[str, str] | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A life on disk."""
+
+    who: Who
+    life: Life
+
+
+class Read(NamedTuple):
+    """How current a snapshot is.
+
+    listed_at    when the connectors of each Connect cluster were last listed
+    positions    how far each offsets topic was read
+    topic_of     the offsets topic of a connector, if it is known
+    """
+
+    listed_at: Mapping[str, float]
+    positions: Positions
+    topic_of: Callable[[Who], str | None]
+
+
+NOTHING_READ: Final = Read({}, {}, lambda _: None)
+
+
+@dataclass(slots=True)
+class _Lists:
+    """The newest lists of a Connect cluster.
+
+    at          when the newest one was answered
+    names       who was in them, or lived on by its status topic
+    before, before_last    how far topics were read before the newest one was answered, and before
+                the one that preceded it: the newest was requested after that
+    """
+
+    at: float = 0.0
+    names: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=ABSENT_LISTS))
+    before: Positions = field(default_factory=dict)
+    before_last: Positions = field(default_factory=dict)
+
+    def lack(self, name: str) -> bool:
+        """Is this connector known not to have existed when the newest was answered?"""
+        return len(self.names) == ABSENT_LISTS and not any(name in names for names in self.names)
+
+
+@dataclass(slots=True)
+class Lives:
+    """See the module. `of` holds the connectors that are listed; of those in `unlisted` the newest
+    list may still tell of the life before: when that was answered. In `_met_after` are the
+    deletions that a list has come after.
+    """
+
+    of: dict[Who, Life] = field(default_factory=dict)
+    unlisted: dict[Who, float] = field(default_factory=dict)
+    _lists: dict[str, _Lists] = field(default_factory=dict)
+    _positions: Positions = field(default_factory=dict)
+    _read_before: dict[Who, Positions] = field(default_factory=dict)
+    _followed: set[Who] = field(default_factory=set)
+    _deleted: dict[Who, float] = field(default_factory=dict)  # ends that no life follows
+    _met_after: dict[Who, float] = field(default_factory=dict)
+
+    def observe(
+        self,
+        snapshot: Snapshot,
+        listed: Mapping[str, frozenset[str]],
+        sources: Mapping[Who, Iterable[SourcePartitionView]],
+        read: Read = NOTHING_READ,
+        believed: Collection[str] | None = None,
+    ) -> None:
+        """Take in a snapshot. `listed`: the connectors of each Connect cluster that lists them;
+        `sources`: the source partitions of each connector whose offsets can be seen; `believed`:
+        the Connect clusters of which whoever is not listed is not there; None: all of them.
+        """
+        alive, again, deleted = self._told(snapshot)
+        for cluster, names in listed.items():
+            certain = believed is None or cluster in believed
+            gone = [who for who in self.of if who[0] == cluster and who[1] not in names]
+            for who in gone if certain else ():
+                del self.of[who]
+                self.unlisted.pop(who, None)
+                self._met_after.pop(who, None)
+                self._read_before.pop(who, None)
+            for name in names:
+                who, listed_at = (cluster, name), read.listed_at.get(cluster, 0.0)
+                life = self.of.get(who)
+                self._meet(who, again.get(who, 0.0))
+                if life is None:
+                    self._met_after[who] = deleted.get(who, 0.0)
+                elif self.of[who] is not life and self._met_after.get(who) != deleted.get(who):
+                    self.unlisted[who] = listed_at
+                elif self.unlisted.get(who, listed_at) != listed_at:
+                    del self.unlisted[who]
+            if certain and cluster in read.listed_at:
+                lived = {name for of, name in alive if of == cluster}
+                self._list(cluster, read.listed_at[cluster], names | lived)
+        self._positions = read.positions
+        for who, life in self.of.items():
+            if life.born and life.left_over is None and who in sources:
+                before = self._read_before.pop(who, None)
+                topic = read.topic_of(who)
+                at = None if before is None or topic is None else before.get(topic)
+                skew_s = 0.0 if before is None else SKEW_S_MAX
+                life.left_over = _older(sources[who], at, life.born - skew_s)
+
+    def _list(self, cluster: str, at: float, names: frozenset[str]) -> None:
+        lists = self._lists.setdefault(cluster, _Lists())
+        if at == lists.at:
+            return
+        lists.at = at
+        lists.names.append(names)
+        lists.before_last, lists.before = lists.before, self._positions
+
+    def _meet(self, who: Who, again_at: float) -> None:
+        """A connector is listed, and a task of it first spoke then after its deletion, if that was
+        seen.
+        """
+        life, lists = self.of.get(who), self._lists.get(who[0])
+        if life is None:
+            absent = lists is not None and lists.lack(who[1])
+            self.of[who] = Life(born=lists.at if lists is not None and absent else again_at)
+            if lists is not None and absent:
+                self._read_before[who] = lists.before_last
+        elif again_at > life.born and lists is not None:
+            self.of[who] = Life(born=again_at)
+            self._read_before.pop(who, None)
+
+    def _told(self, snapshot: Snapshot) -> tuple[set[Who], dict[Who, float], dict[Who, float]]:
+        """Return who lives by its status topic; of those that were deleted before, while we looked,
+        when a task of each was first heard of again, by its worker's clock; and all deletions.
+
+        Of what was told before we looked, compaction may have left the newest alone. And whose
+        status was taken back while Connect goes on listing it was not deleted.
+        """
+        listed = {
+            (view.connect_cluster, at.connector)
+            for view in snapshot.lists
+            for at in view.without_state
+            if not at.tasks
+        }
+        alive: set[Who] = set()
+        deleted: dict[Who, float] = {}
+        began: dict[Who, float] = {}
+        for history in snapshot.histories:
+            who = (history.connect_cluster, history.connector)
+            ended, after = _last_end(history)
+            if history.task is not None:
+                heard = next((at.at for at in after if at.state in _TASK_BEGAN), None)
+                if heard is not None:
+                    began[who] = min(heard, began.get(who, heard))
+                continue
+            if ended:
+                deleted[who] = ended
+            if any(change.state in _ALIVE for change in after):
+                alive.add(who)
+        followed = {(at.connect_cluster, at.connector) for at in snapshot.histories}
+        self._deleted |= {
+            who: ended
+            for who, ended in deleted.items()
+            if who not in self._followed or who in listed
+        }
+        self._followed |= followed
+        again = {
+            who: began[who]
+            for who, ended in deleted.items()
+            if who in alive and who in began and self._deleted.get(who) != ended
+        }
+        return alive, again, deleted
+
+    def remembered(self) -> tuple[Told, ...]:
+        """Those whose earlier lives still matter."""
+        return tuple(Told(who, life) for who, life in sorted(self.of.items()) if life.left_over)
+
+    def recall(self, told: tuple[Told, ...]) -> None:
+        """Go on from there."""
+        self.of = {at.who: at.life for at in told}
+
+
+def _last_end(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
+    """Return when its status was last taken back, as it is at a deletion, and what was told since:
+    0.0 for a connector that no worker had let go of.
+    """
+    changes = history.changes
+    taken_back = [number for number, change in enumerate(changes) if change.state == DELETED]
+    if not taken_back:
+        return 0.0, changes
+    last = taken_back[-1]
+    is_end = history.task is not None or last in deletions(changes)
+    return changes[last].at if is_end else 0.0, changes[last + 1 :]
+
+
+def _older(
+    sources: Iterable[SourcePartitionView], read: Mapping[int, int] | None, before: float
+) -> dict[str, str]:
+    """Return the offsets that lie before the places in `read`; where that is None, those that were
+    committed before that moment.
+    """
+    found = {
+        view.label: view.offset.text
+        for view in sources
+        if view.offset is not None
+        and view.dialect not in _CONSTANT
+        and (_lay_before(view, read) if read is not None else _was_before(view, before))
+    }
+    return dict(list(found.items())[:LEFT_OVER_MAX])
+
+
+def _lay_before(view: SourcePartitionView, read: Mapping[int, int]) -> bool:
+    if view.kafka_partition is None or view.log_offset is None:
+        return False
+    return view.log_offset < read.get(view.kafka_partition, 0)
+
+
+def _was_before(view: SourcePartitionView, at: float) -> bool:
+    return view.committed_at is not None and view.committed_at < at

@@ -1,0 +1,316 @@
+"""What was seen of one source, mirrored or sink partition over the last intervals.
+
+Times named `_w` are seconds of WATCHING, not of the clock: a clock that is set back, a process that
+was down and an input that could not be read add nothing to them. So time in which nobody looked is
+neither progress nor a stall; what the positions before and after say is. A moment that is named to
+people is where it was all the same: `gaps` has what was left out since. Called by progress.py.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from math import inf, nextafter
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.dialects import compare, goes_on
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, Settings
+from offsetwatch.model.offsets import Order, SourceOffset, Undecodable
+
+END_MOVES_APART: Final = 0.45  # of an interval: what moved the log end in between is one burst
+GAPS_MAX: Final = 16  # of one partition; moments before older ones are named too late
+_NOT_YET: Final = -1  # stands for the position of what was never replicated: before all others
+
+
+Gaps = tuple[tuple[float, float], ...]
+
+
+class Sample(NamedTuple):
+    """What is seen of a partition at one moment.
+
+    text        the offset; another text is another offset
+    offset      the same, of a source whose order its dialect knows; None where `position` is it
+    position    the number that orders it: what was committed
+    best        the furthest that is known to be done: at least the position
+    commits     how often it was committed, of our tail's counting
+    end, lag, caught_up    the second signal, where there is a log that can be asked
+    behind_since    timestamp of the oldest record that waits, by the clock of who produced it
+    changed_at      when the commit that made this the position was read, by our clock
+    restarted_from    the offset that its task was not given when it began to look up another raw
+                key, while it has not come as far again
+    """
+
+    at: float
+    text: str | None
+    dialect: str = ""
+    offset: SourceOffset | None = None
+    position: int | None = None
+    best: int | None = None
+    commits: int = 0
+    end: int | None = None
+    lag: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    changed_at: float | None = None
+    restarted_from: str | None = None
+
+
+class Window(msgspec.Struct, array_like=True, gc=False):
+    """The memory of one partition. It is its own form on disk: fields are only ever added at the
+    end.
+
+    first_w, seen_w    of the first and of the last look
+    still_w    since when it stands still, as far as patience counts
+    moved_w    when it last moved; None if never while we looked
+    waiting_w  since when something waits to be done; None if nothing does
+    sure       that it does: a probe says so, or the log end was seen to move on three times, half
+               an interval apart or more. Without either it may be transaction markers and what
+               compaction left
+    end_w      since when the log end stands still
+    high       the furthest position; more than the present one after a step back
+    furthest   the same as the text of an offset; None unless it went back
+    commits    as our tail had counted; None after a restart, since when it counts anew
+    repeats, repeated_w    commits since it last moved, and when the last one was seen
+    graced     patience has begun anew since it last moved, because its connector was restarted
+    restarted  it went back because its task looks up another raw key; its order is that of goes_on
+    moves      the last moves, one window before the last of them; longest_s between any two ever
+    samples    (w, log end, lag), one per interval
+    gaps       (w of the last look before, seconds left out), the oldest first: see `unshifted`
+
+    Of 100,000 partitions most never move: an empty tuple takes no memory, and an empty list does.
+    """
+
+    first_w: float
+    seen_w: float
+    still_w: float
+    text: str | None = None
+    best: int | None = None
+    high: int | None = None
+    position: int | None = None
+    furthest: str | None = None
+    commits: int | None = None
+    moved_w: float | None = None
+    waiting_w: float | None = None
+    sure: bool = False
+    end: int | None = None
+    end_w: float = 0.0
+    ends_moved: int = 0
+    counted_w: float = 0.0
+    repeats: int = 0
+    repeated_w: float | None = None
+    graced: bool = False
+    moves: tuple[float, ...] = ()
+    longest_s: float = 0.0
+    samples: tuple[tuple[float, int, int], ...] = ()
+    lag: int | None = None
+    restarted: bool = False
+    gaps: Gaps = ()
+
+    @classmethod
+    def opened(cls, seen: Sample, w: float) -> Window:
+        """The first look: nothing has moved yet, whatever is there."""
+        window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
+        window._keep(seen)
+        window.high = seen.position
+        window._wait(seen, w, w)
+        return window
+
+    def take(self, seen: Sample, w: float, settings: Settings) -> None:
+        """Look again."""
+        beyond_s = w - self.seen_w - settings.interval_s * 1.5
+        self._leave_out(beyond_s, settings.interval_s)
+        # What is seen for the first time after a gap did not begin before it.
+        earliest = nextafter(self.seen_w, inf) if beyond_s > 0 else self.seen_w
+        changed = seen.text != self.text
+        moved = changed or _at(seen.best) > _at(self.best)
+        if moved:
+            ago = _ago(seen.at, seen.changed_at) if changed else 0.0
+            self._move(seen, _between(earliest, w, w - ago), settings)
+        new = 0 if self.commits is None else max(0, seen.commits - self.commits)
+        if new and not moved:
+            self.repeats += new
+            self.repeated_w = w
+        if seen.end is not None and seen.end != self.end:
+            self._end_moved(w, moved=moved, interval_s=settings.interval_s)
+        if seen.restarted_from is not None:
+            self.furthest, self.restarted = seen.restarted_from, True
+        if seen.dialect:
+            self.high = None  # its text orders it, and no number
+        else:
+            if seen.restarted_from is None:
+                self.furthest, self.restarted = None, False
+            self._order(seen)
+        self._wait(seen, w, earliest)
+        self._keep(seen)
+        if seen.end is not None and seen.lag is not None:
+            self._sample(w, seen.end, seen.lag, settings)
+        self.seen_w = w
+
+    def rest(self, w: float) -> None:
+        """Nothing is expected of it now, so patience begins anew."""
+        self.still_w = w
+        self.waiting_w = None
+        self.sure = self.graced = False
+        self.ends_moved = 0
+        self.samples = ()
+
+    def pass_by(self, w: float, settings: Settings) -> None:
+        """A look at which all was as before, and nothing could come of it."""
+        beyond_s, self.seen_w = w - self.seen_w - settings.interval_s * 1.5, w
+        if not self.samples:
+            return  # most: they begin with what moves
+        if beyond_s > 0 or self.end is None or self.lag is None:
+            self.samples = ()  # a hole in them would look like an interval
+            return
+        self._sample(w, self.end, self.lag, settings)
+        still = self.samples[0][1:]
+        if len(self.samples) > settings.window and all(at[1:] == still for at in self.samples):
+            self.samples = ()  # at rest
+
+    def grace(self, restarted_w: float) -> None:
+        """Its connector was restarted, which takes time: once, or a connector that is restarted
+        over and over would never be late.
+        """
+        if not self.graced and restarted_w > self.still_w:
+            self.graced = True
+            self.still_w = restarted_w
+
+    @property
+    def behind(self) -> bool:
+        """Did it go back, and has not come as far again?"""
+        return self.furthest is not None or _at(self.high) > _at(self.position)
+
+    @property
+    def rhythm_s(self) -> float:
+        """The longest time between two of its last moves."""
+        return max((b - a for a, b in pairwise(self.moves)), default=0.0)
+
+    def falls_behind(self, settings: Settings) -> bool:
+        """Did what is left to do grow over the whole window, and steadily?
+
+        Between two flushes the lag grows by what arrives meanwhile, and a sample may fall anywhere
+        between them: so it must have grown by more than ever arrived in one interval. And each
+        third of the window must have done its part, or a single pause would look like this; nor is
+        slow what stood still all the time and moves again.
+        """
+        found = self.samples
+        if len(found) <= settings.window or _at(self.lag) < found[-1][2]:
+            return False
+        if sum(at >= found[0][0] for at in self.moves) < INTERVALS_OF_EVIDENCE:
+            return False
+        third = (len(found) - 1) // 3
+        lags = [found[at][2] for at in (0, third, 2 * third, -1)]
+        grown = lags[-1] - lags[0]
+        if grown <= 0 or any((b - a) * 6 < grown for a, b in pairwise(lags)):  # half its share
+            return False
+        return grown > max(b[1] - a[1] for a, b in pairwise(found))
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _leave_out(self, beyond_s: float, interval_s: float) -> None:
+        """Nobody could look for longer than between two looks: that time does not count."""
+        if beyond_s <= 0:
+            return
+        away = beyond_s + interval_s * 0.5
+        self.first_w += away
+        self.seen_w += away
+        self.still_w += away
+        self.end_w += away
+        self.counted_w += away
+        self.waiting_w = None if self.waiting_w is None else self.waiting_w + away
+        self.moved_w = None if self.moved_w is None else self.moved_w + away
+        self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
+        self.moves = tuple(at + away for at in self.moves)
+        self.gaps = _longer(self.gaps, self.seen_w, away)
+        self.samples = ()  # growth over a window that has a hole in it says nothing
+
+    def _move(self, seen: Sample, w: float, settings: Settings) -> None:
+        if self.moved_w is not None:
+            self.longest_s = max(self.longest_s, w - self.moved_w)
+        kept = tuple(at for at in self.moves if at >= w - settings.window * settings.interval_s)
+        self.moves = (*kept[1 - 2 * settings.window :], w)
+        self.moved_w = self.still_w = w
+        self.waiting_w = None  # what waits now, waits since it moved
+        self.sure = self.graced = False
+        self.ends_moved = self.repeats = 0
+        self.repeated_w = None
+        if seen.offset is not None:
+            self._compare(seen.dialect, seen.offset)
+
+    def _compare(self, dialect: str, offset: SourceOffset) -> None:
+        """Keep the offset that it went back from until it is reached again."""
+        before = self.furthest if self.furthest is not None else self.text
+        known = None if before is None else decode_value(before.encode())
+        if isinstance(known, Undecodable) or known is None:
+            self.furthest = None
+        else:
+            behind = compare(dialect, known, offset) is Order.BEHIND
+            if self.restarted:
+                behind = self.restarted = not goes_on(dialect, known, offset)
+            self.furthest = before if behind else None
+
+    def _order(self, seen: Sample) -> None:
+        # With nothing left to do it has come as far as it can.
+        high = _at(seen.position) if seen.caught_up else max(_at(self.high), _at(seen.position))
+        self.high = None if high == _NOT_YET else high
+
+    def _end_moved(self, w: float, *, moved: bool, interval_s: float) -> None:
+        self.end_w = w
+        if not moved and w - self.counted_w >= interval_s * END_MOVES_APART:
+            self.ends_moved += 1
+            self.counted_w = w
+
+    def _wait(self, seen: Sample, w: float, earliest: float) -> None:
+        """A log end beyond the position means work, unless a probe says that nothing can be read
+        there.
+        """
+        if seen.caught_up or not seen.lag:
+            self.waiting_w = None
+            self.sure = False
+            return
+        if self.waiting_w is None:
+            since = w - _ago(seen.at, seen.behind_since)
+            self.waiting_w = _between(max(earliest, self.still_w), w, since)
+        if seen.caught_up is False or self.ends_moved >= INTERVALS_OF_EVIDENCE:
+            self.sure = True
+
+    def _keep(self, seen: Sample) -> None:
+        self.text = seen.text
+        self.position = seen.position
+        self.best = seen.best
+        self.commits = seen.commits
+        self.end = self.end if seen.end is None else seen.end
+        self.lag = seen.lag
+
+    def _sample(self, w: float, end: int, lag: int, settings: Settings) -> None:
+        if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:
+            return
+        self.samples = (*self.samples[-settings.window :], (w, end, lag))
+
+
+def unshifted(w: float, gaps: Gaps) -> float:
+    """Return the second of watching at which it was, before the gaps since were left out."""
+    for edge_w, away in reversed(gaps):
+        if w <= edge_w:
+            w -= away
+    return w
+
+
+@lru_cache(maxsize=256)  # one input hides thousands of partitions at once, and they share a tuple
+def _longer(gaps: Gaps, edge_w: float, away: float) -> Gaps:
+    return (*gaps[1 - GAPS_MAX :], (edge_w, away))
+
+
+def _at(position: int | None) -> int:
+    return _NOT_YET if position is None else position
+
+
+def _ago(now: float, at: float | None) -> float:
+    return 0.0 if at is None else max(0.0, now - at)
+
+
+def _between(earliest: float, latest: float, wanted: float) -> float:
+    return min(latest, max(earliest, wanted))

@@ -1,0 +1,205 @@
+"""The single writer: observations in, a snapshot out.
+
+Inputs enqueue batches and never touch state; one thread takes them in and publishes an immutable
+snapshot once a tick, by one reference swap. It takes in what has come several times a tick, so that
+at its end little is left to do before the picture is out: what is known is shown first, beside the
+verdicts of the picture before, and again once it is judged. While commits come in, what is known is
+shown within a tick, too, as often as pictures are cheap. A test drives the whole daemon by calling
+`step`.
+
+What must survive a restart is saved before the snapshot that shows it is published, if something
+was counted: killed in between, the next start counts it, and it was never shown. The rest is saved
+every SAVE_EVERY_S.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.judge.judge import Judge
+from offsetwatch.model.observations import Observation, TailRead
+from offsetwatch.state.book import Book
+from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.state.trends import Trends
+
+Batch = tuple[Observation, ...]
+Save = Callable[[str, bytes], bool]
+Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of this name to that
+
+QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
+BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
+TAKES_PER_TICK = 16
+TAKES_AT_REST = 4  # while nothing comes: to wake up is most of what a loop at rest does
+SHOWS_PER_TICK = 4
+SHOWN_SHARE = 0.05  # of the time, which is what pictures within a tick may take at most
+REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
+SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
+
+
+class Remembering(Protocol):
+    """A part of the state that outlives the process."""
+
+    @property
+    def urgent(self) -> bool:
+        """Has it counted something that it has not been asked to remember yet?"""
+        ...
+
+    def remembered(self) -> bytes | None:
+        """What is to be saved; None while that is nothing new."""
+        ...
+
+    def recall(self, remembered: bytes) -> None:
+        """Begin where another process ended. Raises ValueError for what is no such document."""
+        ...
+
+
+class Loop:
+    """Owns book, judge and trends. `put` is for any thread, everything else for one. `steady` keeps
+    the ticks.
+    """
+
+    def __init__(
+        self, book: Book, judge: Judge, clock: Clock, tick_s: float, steady: Clock | None = None
+    ) -> None:
+        self._book = book
+        self._judge = judge
+        self._trends = Trends()
+        self._clock = clock
+        self._tick_s = tick_s
+        self._steady = SteadyClock() if steady is None else steady
+        self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
+        self._snapshot = EMPTY
+        self._moved = False  # has a tail brought records that no picture shows yet?
+        self._beat_at = clock.now()
+        self._parts: dict[str, Remembering] = {
+            "replication": book,
+            "findings": judge.findings,
+            "judge": judge,
+        }
+        self._save: Save | None = None
+        self._unsaved: dict[str, bytes] = {}
+        self._saved_at: float | None = None
+        self._tried_at = self._beat_at
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest picture."""
+        return self._snapshot
+
+    def alive(self) -> bool:
+        """Has the loop ticked within the last ten ticks (at least ten seconds)?"""
+        return self._beat_age_s() < max(10.0, 10 * self._tick_s)
+
+    def fresh(self) -> bool:
+        """Is the newest picture of the last three ticks (at least three seconds)? It is not where
+        the process, or its machine, stood still for a while and goes on only now.
+        """
+        return self._beat_age_s() < max(3.0, 3 * self._tick_s)
+
+    def _beat_age_s(self) -> float:
+        # A clock set back must not keep a loop alive that died before.
+        return abs(self._clock.now() - self._beat_at)
+
+    def put(self, batch: Batch, timeout_s: float | None = None) -> bool:
+        """Enqueue a batch; False if the queue stayed full for `timeout_s`."""
+        try:
+            self._queue.put(batch, timeout=timeout_s)
+        except queue.Full:
+            return False
+        return True
+
+    def step(self, now: float, batch: Batch) -> Snapshot:
+        """Take in a batch and publish the picture after it."""
+        self._take(now, batch)
+        return self._publish(now)
+
+    def _take(self, now: float, batch: Batch) -> None:
+        for seen in batch:
+            self._book.apply(seen, now)
+            self._moved = self._moved or (isinstance(seen, TailRead) and bool(seen.records))
+        if batch:
+            self._book.prepare()
+
+    def _picture(self, now: float) -> Snapshot:
+        """What is known, shown beside what was last judged, unless that is to be judged first."""
+        seen = self._book.snapshot(now)
+        first = self._judge.judged_before(seen)
+        if first is not None:
+            self._remember(now, counted=True)
+            self._show(first)
+        self._moved = False
+        return seen
+
+    def _publish(self, now: float) -> Snapshot:
+        # Looks, the regular save and a mark of the trends take as long as ten pictures: positions
+        # do not wait for them. What was counted is saved first, as ever.
+        judged = self._judge.judged(self._picture(now))
+        self._remember(now)
+        self._trends.see(judged)
+        self._show(judged)
+        return self._snapshot
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=self._trends.marks)
+        self._beat_at = snapshot.at
+
+    def recall_with(self, recall: Recall) -> None:
+        """Begin where another process ended; before the first step."""
+        for name, part in self._parts.items():
+            recall(name, part.recall)
+
+    def save_with(self, save: Save | None) -> None:
+        """From the next step on; None: no more. Any thread."""
+        self._save = save
+
+    def _remember(self, now: float, *, counted: bool = False, last: bool = False) -> None:
+        """What is due; with `counted` only what must not be shown before it is saved."""
+        save = self._save
+        due = last or not (counted or 0 <= now - self._tried_at < SAVE_EVERY_S)
+        if save is None or not (due or any(part.urgent for part in self._parts.values())):
+            return
+        self._tried_at = now
+        for name, part in self._parts.items():
+            document = part.remembered()
+            if document is not None:
+                self._unsaved[name] = document
+        self._unsaved = {name: at for name, at in self._unsaved.items() if not save(name, at)}
+        if not self._unsaved:
+            self._saved_at = now
+
+    def run(self, stopped: Callable[[float], bool]) -> None:
+        """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
+        begun = self._steady.now()
+        due, show_due = begun + self._tick_s, begun + self._tick_s / SHOWS_PER_TICK
+        takes = TAKES_AT_REST
+        while not stopped(self._pause_s(due, takes)):
+            batch = self._waiting()
+            takes = TAKES_PER_TICK if batch else TAKES_AT_REST
+            self._take(self._clock.now(), batch)
+            begun = self._steady.now()
+            if begun >= due:
+                self._publish(self._clock.now())
+                due = max(due + self._tick_s, self._steady.now() + REST * self._tick_s)
+                show_due = max(show_due, begun + self._tick_s / SHOWS_PER_TICK)
+            elif begun >= show_due and self._moved:
+                self._picture(self._clock.now())
+                took_s = self._steady.now() - begun
+                show_due = begun + max(self._tick_s / SHOWS_PER_TICK, took_s / SHOWN_SHARE)
+        self._remember(self._clock.now(), last=True)
+
+    def _pause_s(self, due: float, takes: int) -> float:
+        return min(max(0.0, due - self._steady.now()), self._tick_s / takes)
+
+    def _waiting(self) -> Batch:
+        """What has been put since it was last asked, in its order."""
+        batch: list[Observation] = []
+        for _ in range(BATCHES_AT_ONCE_MAX):
+            try:
+                batch.extend(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return tuple(batch)

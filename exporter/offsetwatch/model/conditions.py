@@ -1,0 +1,59 @@
+"""Condition of a connector: its state as Connect reports it, before the verdict on its progress.
+
+A connector runs while a task of it has failed, so its condition is the worst state of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from offsetwatch.model.connectors import STATES
+
+# The most urgent first. A paused or stopped connector may have lag that grows, so it comes before
+# what makes progress.
+STATE_ORDER: Final = ("failed", "unassigned", "restarting", "paused", "stopped", "running")
+ORDER: Final = (
+    *("failed", "stalled", "silent", "rewound", "unassigned", "slow", "unknown", "restarting"),
+    *("paused", "stopped", "ok", "idle", "running"),
+)
+_UNKNOWN: Final = ORDER.index("unknown")
+
+
+def worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
+    """Return the most urgent state of a connector and its tasks; None where none is known. Tasks
+    of a paused or stopped connector are late, so its own state counts unless a task has failed.
+    """
+    if connector is None:
+        return None
+    known = {connector, *tasks}
+    if "failed" in known or connector not in STATES:
+        return "failed" if "failed" in known else connector
+    if connector in {"paused", "stopped"}:
+        return connector
+    return min(known & {*STATE_ORDER}, key=STATE_ORDER.index)
+
+
+def urgency(state: str | None, verdict: str | None) -> int:
+    """Return the place in ORDER of what is worse, the state or the verdict: 0 is most urgent."""
+    words = (state, "unknown" if verdict is None and state in {None, "running"} else verdict)
+    return min(_place(word) for word in words if word is not None)
+
+
+def condition(state: str | None, verdict: str | None) -> str | None:
+    """Return state and verdict as one text: FAILED (stalled), paused, ok; None where neither is
+    known.
+    """
+    if state in {None, "running"}:
+        return verdict or state
+    shown = shown_state(state)
+    return shown if verdict in {None, state} else f"{shown} ({verdict})"
+
+
+def shown_state(state: str | None) -> str | None:
+    """Return the state for people: what has failed stands out without colours, too."""
+    return "FAILED" if state == "failed" else state
+
+
+def _place(word: str) -> int:
+    return ORDER.index(word) if word in ORDER else _UNKNOWN

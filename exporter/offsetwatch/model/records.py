@@ -1,0 +1,123 @@
+"""Single Kafka records, bytes exactly as they are, and stretches of a log that were read.
+
+A key, a value or a header's value that is null is not one that is empty. A record is known by the
+hash of what it holds, wherever it lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from offsetwatch.errors import TimedOut
+
+TimestampType = Literal["create", "append", "none"]
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_FORMAT: Final = b"offsetwatch record 1"
+_NULL: Final = -1
+# What a producer counts beside key, value and headers, at most: the head of a batch, and of a
+# record its length (5), attributes (1), timestamp (10) and offset (5).
+_BATCH_BYTES: Final = 61
+_RECORD_BYTES: Final = 21
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One record as it lies in a log.
+
+    leader_epoch    in which it was written, None if the broker does not say
+    timestamp_ms    None if it has none
+    timestamp_type  whose clock that was: the producer's (`create`) or the broker's (`append`)
+    headers         in their order; a name may come twice
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    timestamp_ms: int | None
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def sha256(self) -> str:
+        """Of key, value, headers and timestamp, and not of where it lies. Each part comes after its
+        length, so that no two records are the same bytes.
+        """
+        digest = hashlib.sha256(_FORMAT)
+        for part in self._parts():
+            length = _NULL if part is None else len(part)
+            digest.update(length.to_bytes(8, "big", signed=True))
+            digest.update(part or b"")
+        return digest.hexdigest()
+
+    def _parts(self) -> Iterator[bytes | None]:
+        yield self.key
+        yield self.value
+        yield None if self.timestamp_ms is None else b"%d" % self.timestamp_ms
+        yield self.timestamp_type.encode()
+        yield b"%d" % len(self.headers)
+        for name, value in self.headers:
+            yield name_bytes(name)
+            yield value
+
+    @property
+    def size_bytes(self) -> int:
+        """What a producer holds against its max.request.size, before compression."""
+        return size_bytes(self.key, self.value, self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a stretch of a partition's log holds, all of it: up to the end, the offset or the bound
+    that the reader was given. A read that ran out of time before that is an IncompleteRead.
+
+    next_offset  the first offset that was not looked at
+    log_start    where the log began when it was read
+    end          where it ended, for that reader: to one of committed records the last stable offset
+    corrupt_at   the first offset of a batch that fails its checksum or cannot be decoded: nothing
+                 from there on was read
+    """
+
+    records: tuple[RawRecord, ...]
+    next_offset: int
+    end: int
+    log_start: int
+    corrupt_at: int | None = None
+
+
+class IncompleteRead(TimedOut):
+    """Time ran out before a window was read as far as was asked for.
+
+    partial     what was read until then; nothing is known of the log from its `next_offset` on
+    """
+
+    def __init__(self, target: str, detail: str, partial: Window) -> None:
+        super().__init__(target, detail)
+        self.partial = partial
+
+
+def name_bytes(name: str) -> bytes:
+    """A header's name as it is sent; one that cannot be sent has bytes of its own all the same."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def size_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """See RawRecord."""
+    counted = _sized(key) + _sized(value) + _varint_bytes(len(headers))
+    counted += sum(_sized(name_bytes(name)) + _sized(part) for name, part in headers)
+    return _BATCH_BYTES + _RECORD_BYTES + counted
+
+
+def _sized(part: bytes | None) -> int:
+    return 1 if part is None else _varint_bytes(len(part)) + len(part)
+
+
+def _varint_bytes(number: int) -> int:
+    """Of a number that is not negative: seven bits to a byte, one bit is the sign."""
+    return max(1, -(-(number.bit_length() + 1) // 7)) if number else 1

@@ -1,0 +1,179 @@
+"""Findings as Alertmanager's alerts: a body of its API v2, and what it posts to a webhook itself.
+
+Labels and annotations are named as in the rules under alerts/, so one route and one template fit
+what Prometheus and what the daemon sends. They are public contracts: people route by them. Pure.
+
+Sources: Alertmanager 0.34, template/template.go (Data, Alert), notify/webhook/webhook.go (Message),
+dispatch/route.go (the key of a group); prometheus/common, model/signature.go (the fingerprint).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from offsetwatch import documents
+from offsetwatch.judge.advice import RUNBOOKS
+from offsetwatch.model.evidence import item_text
+from offsetwatch.model.findings import Finding, FindingName
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.observations import LOG_ENDS, TAIL
+from offsetwatch.notify.ledger import Message
+from offsetwatch.notify.words import TEXT_CHARS_MAX, cut, evidence_of, plan_of
+
+WEBHOOK_VERSION: Final = "4"
+NO_END: Final = "0001-01-01T00:00:00Z"  # Go's zero time: Alertmanager says it of what is firing
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+
+
+def api_body(
+    messages: Sequence[Message], now: float, *, lasts_s: float, external_url: str | None
+) -> bytes:
+    """Return a body of POST /api/v2/alerts. A firing alert ends by itself `lasts_s` after the last
+    time that it was sent.
+    """
+    generator = {} if external_url is None else {"generatorURL": external_url}
+    return documents.encode(
+        [
+            {
+                "labels": labels_of(message.finding),
+                "annotations": annotations_of(message),
+                "startsAt": Moment(message.finding.since),
+                "endsAt": Moment(now + lasts_s) if _is_firing(message) else _end(message),
+                **generator,
+            }
+            for message in messages
+        ]
+    )
+
+
+def webhook_body(message: Message, *, receiver: str, external_url: str | None) -> bytes:
+    """Return what an Alertmanager posts to a webhook of this alert, in version 4 of its format.
+
+    The alert is a group of its own, as with `group_by: ['...']`, so `status` and `groupKey` speak
+    of this alert alone: a receiver that closes an incident by them closes the right one.
+    """
+    labels, annotations = labels_of(message.finding), annotations_of(message)
+    status = "firing" if _is_firing(message) else "resolved"
+    return documents.encode(
+        {
+            "receiver": receiver,
+            "status": status,
+            "alerts": [
+                {
+                    "status": status,
+                    "labels": labels,
+                    "annotations": annotations,
+                    "startsAt": Moment(message.finding.since),
+                    "endsAt": NO_END if _is_firing(message) else _end(message),
+                    "generatorURL": external_url or "",
+                    "fingerprint": fingerprint(labels),
+                }
+            ],
+            "groupLabels": labels,
+            "commonLabels": labels,
+            "commonAnnotations": annotations,
+            "externalURL": external_url or "",
+            "version": WEBHOOK_VERSION,
+            "groupKey": _group_key(labels),
+            "truncatedAlerts": 0,
+        }
+    )
+
+
+def labels_of(finding: Finding) -> dict[str, str]:
+    """Return an alert's labels, sorted by name. `alertname` is that of the rule that fires with the
+    finding. Alertmanager has no empty labels: an empty one is left out.
+    """
+    labels = {
+        "alertname": RUNBOOKS[finding.name],
+        "finding": finding.name.value,
+        "severity": finding.severity.value,
+        "connect_cluster": finding.connect_cluster,
+        "connector": finding.connector or "",
+        "subject": finding.subject,
+        **_subject_labels(finding),
+    }
+    return {name: labels[name] for name in sorted(labels) if labels[name]}
+
+
+def annotations_of(message: Message) -> dict[str, str]:
+    """Return an alert's annotations: an empty one is left out. `supersedes` has the findings of the
+    same connector that this one takes over from: their alerts are not resolved by it, and have it
+    in `superseded_by`. `plan` waits for approval by the command in `approve`.
+    """
+    finding, by = message.finding, message.superseded_by
+    plan = plan_of(message) or {}
+    annotations = {
+        "summary": cut(finding.summary, TEXT_CHARS_MAX),
+        "description": "\n".join(map(item_text, evidence_of(message))),
+        "superseded_by": "" if by is None else _reference(by),
+        "next": finding.next_command,
+        "plan": ": ".join(plan[key] for key in ("plan_id", "what") if plan),
+        "approve": plan.get("approve", ""),
+        "runbook_url": finding.runbook_url or "",
+        "supersedes": ", ".join(name.value for name in finding.explains),
+    }
+    return {name: text for name, text in annotations.items() if text}
+
+
+def _reference(finding: Finding) -> str:
+    """Name a finding by labels of its alert: `poison_suspected/critical orders-0`."""
+    return f"{finding.name.value}/{finding.severity.value} {finding.subject}".rstrip()
+
+
+def fingerprint(labels: Mapping[str, str]) -> str:
+    """Return the 16 hex digits by which Alertmanager knows a label set (FNV-1a, 64 bits)."""
+    digest = _FNV_OFFSET
+    for name in sorted(labels):
+        for byte in (*name.encode(), 0xFF, *labels[name].encode(), 0xFF):
+            digest = (digest ^ byte) * _FNV_PRIME % 2**64
+    return f"{digest:016x}"
+
+
+def _subject_labels(finding: Finding) -> dict[str, str]:
+    """Return the labels that metrics have for what the finding's subject names."""
+    subject = finding.subject
+    match finding.name:
+        case FindingName.INTERNAL_TOPIC_PROBLEM | FindingName.HANGING_TRANSACTION:
+            return _topic_labels(subject)
+        case FindingName.MM2_TOPIC_RECREATED:
+            return {"topic": subject}
+        case FindingName.CHECKPOINTS_STALE:
+            source, _, target = subject.partition("->")
+            return {"source": source, "target": target}
+        case FindingName.INPUT_DOWN:
+            kind, _, name = subject.partition(" ")
+            if kind == LOG_ENDS:
+                return {"kafka": name}
+            return _topic_labels(name) if kind == TAIL else {}
+        case _:
+            return {}
+
+
+def _topic_labels(name: str) -> dict[str, str]:
+    """Return the labels of KAFKA/TOPIC; none of a name that is not of this form."""
+    kafka, slash, topic = name.rpartition("/")
+    return {"kafka": kafka, "topic": topic} if slash else {}
+
+
+def _group_key(labels: Mapping[str, str]) -> str:
+    """Return the key of a group of the root route: `{}:{name="value", ...}`."""
+    quoted = ", ".join(
+        f"{name}={json.dumps(labels[name], ensure_ascii=False)}" for name in sorted(labels)
+    )
+    return f"{{}}:{{{quoted}}}"
+
+
+def _is_firing(message: Message) -> bool:
+    return message.resolved_at is None
+
+
+def _end(message: Message) -> Moment:
+    """Return when it ended: Alertmanager refuses all alerts of a body for one that ends before it
+    starts.
+    """
+    assert message.resolved_at is not None
+    return Moment(max(message.resolved_at, message.finding.since))

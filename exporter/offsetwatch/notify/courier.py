@@ -1,0 +1,130 @@
+"""One receiver: its ledger, and one delivery to it at a time.
+
+What is not delivered stays due, in its newest state, and is tried again after a while that doubles.
+Called by notifier.py, in its thread; only the delivery itself runs in another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from offsetwatch.errors import Ambiguous, ClientError, Refused
+from offsetwatch.notify.ledger import Entry, Identity, Ledger, Message
+from offsetwatch.notify.plans import with_plans
+from offsetwatch.notify.receivers import Receiver
+from offsetwatch.notify.sight import Blind
+from offsetwatch.state.snapshot import Snapshot
+
+RETRY_S: Final = 5.0
+RETRY_S_MAX: Final = 300.0
+REFUSED_S: Final = 300.0  # then what one receiver does not want is offered once more
+TOO_MANY: Final = "too_many"
+
+_log = structlog.get_logger()
+
+
+class Courier:
+    """See the module. `failed` counts deliveries that failed, and findings there was no room for,
+    by reason.
+    """
+
+    def __init__(
+        self, receiver: Receiver, entries: Iterable[Entry], failed: Counter[str], pool: Executor
+    ) -> None:
+        self.name = receiver.name
+        self.ledger = Ledger(receiver.rules, entries)
+        self._receiver = receiver
+        self._failed = failed
+        self._pool = pool
+        self._sending: tuple[Future[None], tuple[Message, ...]] | None = None
+        self._batch: tuple[Message, ...] = ()
+        self._retry_at = 0.0
+        self._retry_s = 0.0
+        self._trouble: str | None = None
+        self._refused: dict[Identity, float] = {}
+        self._one_by_one = 0
+        self._beyond = 0
+
+    def harvest(self, now: float) -> bool:
+        """Take note of a delivery that has come to its end. True if that is to be remembered."""
+        if self._sending is None or not self._sending[0].done():
+            return False
+        (outcome, batch), self._sending = self._sending, None
+        error = outcome.exception()
+        if error is None:
+            self._delivered()
+            return self.ledger.told(batch, now)
+        if not isinstance(error, ClientError):  # a bug of one receiver's, which ends no other
+            _log.error("unexpected_error", receiver=self.name, exc_info=error)
+            error = Ambiguous(self.name, f"unexpected {type(error).__name__}: see the log")
+        self._not_delivered(error, batch, now)
+        return False
+
+    def look(self, now: float, snapshot: Snapshot, blind: Blind) -> bool:
+        """Compare with what is wrong now, unless a delivery is under way: its outcome comes first.
+        True if something is to be remembered.
+        """
+        if self._sending is not None:
+            return False
+        self.ledger.look(
+            now,
+            with_plans(snapshot),
+            blind.to,
+            ready=snapshot.ready,
+            deleted=blind.deleted,
+        )
+        self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
+        self._beyond = self.ledger.beyond
+        return self.ledger.prune(now)
+
+    def prepare(self, now: float) -> bool:
+        """Choose what is sent next. True if that has to be written down before."""
+        # After a step back of the clock an old moment may lie far in the future.
+        if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
+            return False
+        self._refused = {
+            identity: at for identity, at in self._refused.items() if 0 < at - now <= REFUSED_S
+        }
+        wanted = (at for at in self.ledger.due(now) if at.identity not in self._refused)
+        self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
+        return self.ledger.attempt(self._batch)
+
+    def send(self, now: float) -> None:
+        """Begin the delivery of what was chosen."""
+        if self._batch:
+            body = self._receiver.body(self._batch, now)
+            self._sending = (self._pool.submit(self._receiver.post, body), self._batch)
+            self._batch = ()
+
+    def _delivered(self) -> None:
+        self._retry_s = self._retry_at = 0.0
+        self._one_by_one = max(0, self._one_by_one - 1)
+        if self._trouble is not None:
+            _log.info("notifications_delivered_again", receiver=self.name)
+            self._trouble = None
+
+    def _not_delivered(self, error: ClientError, batch: tuple[Message, ...], now: float) -> None:
+        self._failed[error.reason] += 1
+        if error.reason != self._trouble:
+            self._trouble = error.reason
+            _log.warning(
+                "notification_failed",
+                receiver=self.name,
+                reason=error.reason,
+                detail=error.detail,
+                findings=len(batch),
+            )
+        if type(error) is not Refused:
+            self._retry_s = min(max(RETRY_S, 2 * self._retry_s), RETRY_S_MAX)
+            self._retry_at = now + self._retry_s
+        elif len(batch) > 1:  # one of them may be why, and must not hold up the others
+            self._one_by_one = len(batch)
+        else:
+            self._refused[batch[0].identity] = now + REFUSED_S
+            self._one_by_one = max(0, self._one_by_one - 1)

@@ -1,0 +1,297 @@
+"""What one receiver has been told, and what it has yet to be told.
+
+There is no queue of messages: an entry holds the newest state of a finding and what was last told
+of it, and what differs is due. So nothing can pile up while a receiver is away, and it is told how
+things are when it is back. Called by courier.py. Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from offsetwatch.model.findings import Finding, Severity
+from offsetwatch.model.observations import InputId
+
+ENTRIES_MAX: Final = 5_000  # what is wrong with more than this is one thing, and is told
+# As long as Prometheus does. An Alertmanager whose clock is behind ours does not believe an end
+# that lies ahead of it, and would let the alert stand.
+RESOLVED_S: Final = 900.0
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
+
+# What takes over under another severity is told before its predecessor ends.
+_FIRST: Final = {
+    "new": 0,
+    "resolved": 1,
+    "superseded": 1,
+    "connector_deleted": 1,
+    "changed": 2,
+    "active": 3,
+}
+
+Identity = tuple[str, ...]
+Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
+
+
+class Status(StrEnum):
+    """What a message says of a finding. ACTIVE repeats what was told, and only where wanted.
+
+    DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more. So
+    does SUPERSEDED: it still holds, and another finding says so from now on.
+    """
+
+    NEW = "new"
+    CHANGED = "changed"
+    RESOLVED = "resolved"
+    SUPERSEDED = "superseded"
+    DELETED = "connector_deleted"
+    ACTIVE = "active"
+
+
+_ENDS: Final = frozenset({Status.RESOLVED, Status.SUPERSEDED, Status.DELETED})
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a kind of receiver wants to be told.
+
+    least         what matters less is no finding here
+    by_severity   another severity is another finding: it is part of what the receiver knows it by
+    resend_s      how often what stands is repeated, and for RESOLVED_S what ended; None: never
+    changes_s     how often a change is told at most; None: never
+    settle_s      for how long everything a finding rests on must have been in sight, without it,
+                  before it is over: after a restart windows have to fill first
+    successors    a finding ends as superseded while another one says the same; else it stands
+    """
+
+    least: Severity
+    settle_s: float
+    by_severity: bool = False
+    resend_s: float | None = None
+    changes_s: float | None = None
+    successors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finding in one receiver's eyes.
+
+    finding      as it is now, or was at last; `since` is the first one
+    excused      inputs that were blind when it was found: they have no say in its end
+    attempted    it may have been told, so its end must be
+    told         as it was last told; None if it was not, for certain
+    resolved_at  when it was over
+    deleted      it was over because its connector was deleted
+    superseded_by    the finding, or the same one under another severity, that says it instead
+    """
+
+    finding: Finding
+    excused: frozenset[InputId] = frozenset()
+    attempted: bool = False
+    told: Finding | None = None
+    told_at: float = 0.0
+    resolved_at: float | None = None
+    end_attempted: bool = False
+    end_told: bool = False
+    deleted: bool = False
+    superseded_by: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing to tell. `resolved_at` is None while it stands, `superseded_by` unless another
+    finding, or the same one under another severity, says it instead.
+    """
+
+    identity: Identity
+    status: Status
+    finding: Finding
+    resolved_at: float | None
+    superseded_by: Finding | None = None
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, rules: Rules, entries: Iterable[Entry] = ()) -> None:
+        self._rules = rules
+        self._entries = {self._identity(entry.finding): entry for entry in entries}
+        self._sighted_since: dict[Identity, float] = {}
+        self.beyond = 0  # findings that there was no room for when we last looked
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """To be remembered."""
+        return tuple(self._entries.values())
+
+    def look(
+        self,
+        now: float,
+        findings: Iterable[Finding],
+        blind: Sight,
+        *,
+        ready: bool = True,
+        deleted: Callable[[Finding], bool] = lambda _: False,
+    ) -> None:
+        """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`. `deleted`:
+        is a finding over because its connector does not exist any more?
+        """
+        findings = tuple(findings)
+        found = {
+            self._identity(finding): finding
+            for finding in findings
+            if _RANK[finding.severity] <= _RANK[self._rules.least]
+        }
+        others = {finding.key: finding for finding in found.values()}
+        explained = {key: finding for finding in findings for key in _explained(finding)}
+        self.beyond = 0
+        for identity, finding in found.items():
+            self._stands(identity, finding, now, blind)
+        for identity, entry in tuple(self._entries.items()):
+            if identity not in found and entry.resolved_at is None:
+                key = entry.finding.key
+                # Under another severity it still stands, so this one is over whatever is in sight.
+                other = others.get(key) if self._rules.by_severity else None
+                cause = explained.get(key[:3])
+                ends = other is not None
+                if other is None and cause is not None:  # it is not over
+                    ends = self._rules.successors and cause.key in others
+                elif other is None:
+                    ends = self._over(identity, entry, now, blind, ready=ready)
+                self._entries[identity] = replace(
+                    entry,
+                    resolved_at=now if ends else None,
+                    deleted=ends and deleted(entry.finding),
+                    superseded_by=other or cause,
+                )
+
+    def due(self, now: float) -> Iterator[Message]:
+        """What has to be told: what is new, then what is over, then what changed, and repetitions
+        at last; the worst of each first.
+        """
+        messages = [
+            Message(identity, status, entry.finding, entry.resolved_at, entry.superseded_by)
+            for identity, entry in self._entries.items()
+            if (status := self._status(entry, now)) is not None
+        ]
+        return iter(sorted(messages, key=_order))
+
+    def attempt(self, messages: Iterable[Message]) -> bool:
+        """Note that these are about to be told. True if that has to be written down first: of what
+        may have been told somebody waits for the end, and what may have been ended is new if it is
+        back.
+        """
+        fresh = False
+        for message in messages:
+            entry = self._entries[message.identity]
+            ending = entry.end_attempted or message.status in _ENDS
+            noted = replace(entry, attempted=True, end_attempted=ending)
+            fresh |= noted != entry
+            self._entries[message.identity] = noted
+        return fresh
+
+    def told(self, messages: Iterable[Message], now: float) -> bool:
+        """The receiver has them. True if that is to be remembered; a repetition is not."""
+        news = False
+        for message in messages:
+            entry = self._entries[message.identity]
+            news |= message.status is not Status.ACTIVE
+            if message.status not in _ENDS:
+                told = replace(entry, told=message.finding, told_at=now)
+                self._entries[message.identity] = told
+            elif self._rules.resend_s is None:
+                self._forget(message.identity)
+            else:
+                news &= not entry.end_told
+                self._entries[message.identity] = replace(entry, end_told=True, told_at=now)
+        return news
+
+    def prune(self, now: float) -> bool:
+        """Forget ends that were told often enough. True if there were any."""
+        old = [
+            identity
+            for identity, entry in self._entries.items()
+            if entry.end_told
+            and entry.resolved_at is not None
+            and not 0 <= now - entry.resolved_at < RESOLVED_S
+        ]
+        for identity in old:
+            self._forget(identity)
+        return bool(old)
+
+    def _identity(self, finding: Finding) -> Identity:
+        if self._rules.by_severity:
+            return (*finding.key, finding.severity.value)
+        return finding.key
+
+    def _stands(self, identity: Identity, finding: Finding, now: float, blind: Sight) -> None:
+        entry = self._entries.get(identity)
+        if entry is not None and not entry.end_attempted:
+            # It may never have been over. Whatever `since` says now, this is when we heard of it.
+            kept = replace(finding, since=entry.finding.since)
+            self._entries[identity] = replace(
+                entry, finding=kept, resolved_at=None, deleted=False, superseded_by=None
+            )
+            return
+        if entry is None and len(self._entries) >= ENTRIES_MAX:
+            self.beyond += 1
+            return
+        self._entries[identity] = Entry(
+            finding, excused=blind(finding), attempted=entry is not None and entry.attempted
+        )
+        self._sighted_since[identity] = now
+
+    def _over(
+        self, identity: Identity, entry: Entry, now: float, blind: Sight, *, ready: bool
+    ) -> bool:
+        if not ready or blind(entry.finding) - entry.excused:
+            self._sighted_since.pop(identity, None)
+            return False
+        return now - self._sighted_since.setdefault(identity, now) >= self._rules.settle_s
+
+    def _status(self, entry: Entry, now: float) -> Status | None:
+        since_told = abs(now - entry.told_at)  # a clock set back must not silence anything
+        resend_s = self._rules.resend_s
+        again = resend_s is not None and since_told >= resend_s
+        if entry.resolved_at is not None:
+            return _end(entry) if not entry.end_told or again else None
+        if entry.told is None:
+            return Status.NEW
+        if self._changed(entry.told, entry.finding, since_told):
+            return Status.CHANGED
+        return Status.ACTIVE if again else None
+
+    def _changed(self, told: Finding, now: Finding, since_told: float) -> bool:
+        changes_s = self._rules.changes_s
+        if changes_s is None:
+            return False
+        if _RANK[now.severity] < _RANK[told.severity] or (now.plan and not told.plan):
+            return True
+        # That a plan is not proposed any more is no news of the finding.
+        same = (now.severity, now.summary) == (told.severity, told.summary) and (
+            now.plan is None or now.plan == told.plan
+        )
+        return not same and since_told >= changes_s
+
+    def _forget(self, identity: Identity) -> None:
+        del self._entries[identity]
+        self._sighted_since.pop(identity, None)
+
+
+def _explained(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    """Return the beginning of the keys of what it explains: names, of the same connector."""
+    _, cluster, connector, _ = finding.key
+    return ((name.value, cluster, connector) for name in finding.explains)
+
+
+def _end(entry: Entry) -> Status:
+    if entry.superseded_by is not None:
+        return Status.SUPERSEDED
+    return Status.DELETED if entry.deleted else Status.RESOLVED
+
+
+def _order(message: Message) -> tuple[int, int]:
+    return (_FIRST[message.status.value], _RANK[message.finding.severity])

@@ -1,0 +1,154 @@
+"""Everybody who is told, and the memory of what they were told. One thread; the daemon's.
+
+What may be told is written down before it is sent and what was told after it, so a crash in between
+repeats a message at most and loses none: neither a finding nor its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+import structlog
+
+from offsetwatch import errors
+from offsetwatch.clock import Clock
+from offsetwatch.notify.courier import TOO_MANY, Courier
+from offsetwatch.notify.ledger import Entry
+from offsetwatch.notify.receivers import Receiver
+from offsetwatch.notify.sight import Blind
+from offsetwatch.state.snapshot import Snapshot
+
+LOOK_S: Final = 1.0
+_VERSION: Final = 1
+_FAILURES: Final = (
+    errors.Unreachable,
+    errors.TimedOut,
+    errors.ServerError,
+    errors.CutOff,
+    errors.Refused,
+    errors.NotFound,
+    errors.Conflict,
+    errors.Throttled,
+    errors.Denied,
+    errors.Malformed,
+)
+
+Counts = tuple[tuple[str, int], ...]
+
+_log = structlog.get_logger()
+
+
+class _Remembered(msgspec.Struct, frozen=True):
+    """The document. An entry that this version cannot read is left out, not all of them."""
+
+    version: int
+    receivers: dict[str, tuple[msgspec.Raw, ...]]
+
+
+class Notifier:
+    """See the module.
+
+    save      writes the memory down; False if that did not work
+    report    is given how many deliveries failed by reason, while the snapshot says otherwise
+    """
+
+    def __init__(
+        self,
+        receivers: Iterable[Receiver],
+        *,
+        snapshot: Callable[[], Snapshot],
+        save: Callable[[bytes], bool],
+        report: Callable[[Counts], object],
+        clock: Clock,
+        failed: Mapping[str, int],
+    ) -> None:
+        self._receivers = tuple(receivers)
+        self._snapshot = snapshot
+        self._save = save
+        self._report = report
+        self._clock = clock
+        self._failed = Counter({kind.reason: 0 for kind in _FAILURES} | {TOO_MANY: 0})
+        self._failed.update(failed)
+        self._pool = ThreadPoolExecutor(max(1, len(self._receivers)), "notify")
+        self._couriers = self._hire({})
+        self._unsaved = False
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Deliveries that failed since this process started, by reason."""
+        return dict(self._failed)
+
+    def recall(self, document: bytes) -> None:
+        """Go on where another process ended; before the first step. Raises ValueError for what is
+        no such document.
+        """
+        try:
+            told = msgspec.json.decode(document, type=_Remembered)
+        except RecursionError as exc:
+            raise ValueError(str(exc)) from exc
+        if told.version != _VERSION:
+            raise ValueError(f"version {told.version}, not {_VERSION}")
+        self._couriers = self._hire({name: _entries(raw) for name, raw in told.receivers.items()})
+
+    def run(self, stopped: Callable[[float], bool]) -> None:
+        """Look until `stopped(seconds)`, which waits that long for a stop, says True. What is under
+        way then is waited for, as long as it may take.
+        """
+        while not stopped(LOOK_S):
+            self.step(self._clock.now())
+        self._pool.shutdown(wait=True)
+        self._harvest(self._clock.now())
+        self._write_down()
+
+    def step(self, now: float) -> None:
+        """Compare what is wrong with what everybody was told, and begin to tell the difference."""
+        snapshot = self._snapshot()
+        self._harvest(now)
+        blind = Blind(snapshot)
+        for courier in self._couriers:
+            self._unsaved |= courier.look(now, snapshot, blind)
+        for courier in self._couriers:
+            self._unsaved |= courier.prepare(now)
+        self._write_down()  # if it cannot be written, people are told all the same
+        for courier in self._couriers:
+            courier.send(now)
+        counts = tuple(sorted(self._failed.items()))
+        if snapshot.notifications_failed != counts:
+            self._report(counts)
+
+    def _harvest(self, now: float) -> None:
+        for courier in self._couriers:
+            self._unsaved |= courier.harvest(now)
+
+    def _write_down(self) -> None:
+        if not self._unsaved:
+            return
+        receivers = {
+            courier.name: tuple(
+                msgspec.Raw(msgspec.json.encode(entry)) for entry in courier.ledger.entries
+            )
+            for courier in self._couriers
+        }
+        self._unsaved = not self._save(
+            msgspec.json.encode(_Remembered(version=_VERSION, receivers=receivers))
+        )
+
+    def _hire(self, entries: Mapping[str, tuple[Entry, ...]]) -> tuple[Courier, ...]:
+        return tuple(
+            Courier(receiver, entries.get(receiver.name, ()), self._failed, self._pool)
+            for receiver in self._receivers
+        )
+
+
+def _entries(documents: tuple[msgspec.Raw, ...]) -> tuple[Entry, ...]:
+    found = []
+    for document in documents:
+        try:
+            found.append(msgspec.json.decode(document, type=Entry))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            _log.warning("notice_forgotten", error=str(exc))
+    return tuple(found)

@@ -1,0 +1,27 @@
+"""Findings with the plan that a person may approve for their connector. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from offsetwatch.model.findings import Finding, ProposedPlan
+from offsetwatch.state.snapshot import Snapshot
+
+PROPOSED = "proposed"
+
+
+def with_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
+    """Return the snapshot's findings, those of a connector with its newest proposed plan."""
+    plans: dict[tuple[str, str], ProposedPlan] = {}
+    for plan in () if snapshot.remedies is None else snapshot.remedies.open_plans:
+        if plan.state == PROPOSED:
+            whose = (plan.connect_cluster, plan.connector)
+            plans.setdefault(whose, ProposedPlan(plan.plan_id, plan.verb))
+    if not plans:
+        return snapshot.findings
+    return tuple(
+        finding
+        if finding.connector is None
+        else replace(finding, plan=plans.get((finding.connect_cluster, finding.connector)))
+        for finding in snapshot.findings
+    )

@@ -1,0 +1,112 @@
+"""Who is told, in which words and how often: the `notify` section of the configuration.
+
+Called by the daemon. Nothing is sent here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from offsetwatch.clients import webhook
+from offsetwatch.clients.auth import CannotIdentify
+from offsetwatch.config import Notify, Webhook
+from offsetwatch.config.files import problem_with, read_secret
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify import alertmanager, words
+from offsetwatch.notify.ledger import Message, Rules
+
+_HTTP: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
+
+Body = Callable[[Sequence[Message], float], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """One of them. `post` raises ClientError, and may be called from any thread.
+
+    messages_max    in one delivery: with all their evidence a hundred are less than 2 MB
+    """
+
+    name: str
+    rules: Rules
+    body: Body
+    post: Callable[[bytes], None]
+    messages_max: int = 100
+
+
+def receivers(
+    settings: Notify, settle_s: float, external_url: str | None = None
+) -> tuple[Receiver, ...]:
+    """Return everybody who is named. `settle_s` as in ledger.Rules; `external_url` is where people
+    reach the status page.
+    """
+    least = Severity(settings.severity)
+    alerts = Rules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
+    body = partial(alertmanager.api_body, lasts_s=settings.lasts_s, external_url=external_url)
+    return (
+        *(
+            Receiver(
+                at.url,
+                alerts,
+                body,
+                webhook.Webhook(
+                    at.url,
+                    partial(_alerts_url, at.url),
+                    settings.timeout_s,
+                    auth=at.auth,
+                    tls=at.tls,
+                ).post,
+            )
+            for at in settings.alertmanagers
+        ),
+        *(_of_webhook(at, settings, settle_s, external_url) for at in settings.webhooks),
+    )
+
+
+def _of_webhook(
+    named: Webhook, settings: Notify, settle_s: float, external_url: str | None
+) -> Receiver:
+    rules = Rules(Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s)
+    post = webhook.Webhook(
+        named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
+    ).post
+    if named.format == "offsetwatch":
+        body = partial(words.plain, external_url=external_url)
+        return Receiver(named.name, replace(rules, successors=True), body, post)
+    # The severity is a label: with another one it is another alert, and the earlier one ends.
+    return Receiver(
+        named.name,
+        replace(rules, by_severity=True),
+        partial(_alert, receiver=named.name, external_url=external_url),
+        post,
+        messages_max=1,
+    )
+
+
+def _alert(
+    messages: Sequence[Message], _now: float, *, receiver: str, external_url: str | None
+) -> bytes:
+    (message,) = messages
+    return alertmanager.webhook_body(message, receiver=receiver, external_url=external_url)
+
+
+def _alerts_url(url: str) -> str:
+    return f"{url.rstrip('/')}/api/v2/alerts"
+
+
+def _url(settings: Webhook) -> str:
+    """The address of now. Raises CannotIdentify, whose text does not repeat it."""
+    if settings.url_file is None:
+        assert settings.url is not None  # config: one of the two is given
+        return settings.url
+    try:
+        url = read_secret(settings.url_file)
+    except (OSError, ValueError) as exc:
+        raise CannotIdentify(f"url_file: {problem_with(exc)}") from None
+    if not _HTTP.fullmatch(url):
+        raise CannotIdentify("url_file: what stands there is no http or https address")
+    return url

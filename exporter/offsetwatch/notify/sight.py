@@ -1,0 +1,79 @@
+"""What a finding rests on, and which of it is out of sight: a finding that is no longer found is
+over only if it could have been found.
+
+Called by courier.py. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offsetwatch.judge.sight import Sight
+from offsetwatch.model.findings import Finding, FindingName
+from offsetwatch.model.observations import CONNECT_REST, InputId
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.snapshot import Snapshot
+
+
+class Blind:
+    """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to; and
+    the connectors of which its REST API tells nothing.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._sight = Sight(snapshot)
+        self._topology = snapshot.topology
+        self._down = tuple(view.id for view in snapshot.inputs if not view.live)
+        self._by_cluster: dict[str, frozenset[InputId]] = {}
+
+    def to(self, finding: Finding) -> frozenset[InputId]:
+        """Those that this finding may rest on. Rather one too many than one too few; but that an
+        input is down, no other input has to tell.
+        """
+        name = finding.connect_cluster
+        if finding.name is FindingName.INPUT_DOWN:
+            return frozenset()
+        if name not in self._by_cluster:
+            self._by_cluster[name] = frozenset(self._of(name))
+        found = self._by_cluster[name]
+        connector = finding.connector
+        if connector is not None and (
+            self._sight.state_of(name, connector) is not None
+            or self._sight.without_configuration(name, connector) is not None
+        ):
+            return found | {InputId(CONNECT_REST, connect_cluster=name)}
+        return found
+
+    def deleted(self, finding: Finding) -> bool:
+        """Is what it was found of a connector that does not exist any more?"""
+        name = finding.connector
+        return name is not None and self._sight.deleted(finding.connect_cluster, name)
+
+    def _of(self, connect_cluster: str) -> Iterator[InputId]:
+        homes = {
+            topic.at.kafka
+            for topic in self._topology.offsets_topics
+            if topic.connect_cluster == connect_cluster
+        }
+        kafkas = homes | _beside(self._topology, connect_cluster)
+        for at in self._down:
+            # What REST tells of one connector's offsets, the findings of others do not rest on.
+            of_cluster = at.connect_cluster == connect_cluster and not at.connector
+            if not homes or of_cluster or at.kafka in kafkas:
+                yield at
+
+
+def _beside(topology: Topology, connect_cluster: str) -> set[str]:
+    """The Kafka clusters that a Connect cluster has to do with, beside the one it keeps offsets
+    on.
+    """
+    found: set[str | None] = set()
+    for flow in topology.flows:
+        if flow.connect_cluster == connect_cluster:
+            found.add(flow.upstream)
+            found.add(None if flow.offset_syncs is None else flow.offset_syncs.kafka)
+    found |= {sink.kafka for sink in topology.sinks if sink.connect_cluster == connect_cluster}
+    for listing in topology.listings:
+        if listing.connect_cluster == connect_cluster:
+            found |= {topic.kafka for topic in listing.topics()}
+    return {name for name in found if name is not None}

@@ -1,0 +1,152 @@
+"""What remedy asks the Kafka clusters of the configuration, a question at a time. Changes nothing.
+
+Called where evidence is gathered. What cannot be answered is a ClientError, and never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clients.whole_topic import StorageAdmin
+from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.config import Kafka
+from offsetwatch.errors import ClientError, Refused, Unsettled
+from offsetwatch.model.readings import LogBounds, NothingUpTo
+from offsetwatch.model.topology import TopicPartition
+
+PROBE_S: Final = 5.0
+IDLE_S: Final = 30.0  # then connections that nobody needed are given back
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class First(NamedTuple):
+    """The first record at or after an offset; None if there is none, up to `end`."""
+
+    offset: int | None
+    end: int
+
+
+class Brokers(Protocol):
+    """Every Kafka cluster by its configured name. Each call may raise ClientError."""
+
+    def cluster_id(self, kafka: str) -> str | None:
+        """By which a cluster is known whatever it is called."""
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        """None where the broker knows no ids. Raises NotFound."""
+
+    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+        """Log start, end and last stable offset."""
+
+    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
+        """Of each partition, how far committed records can be read."""
+
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+        """What stands first at or after an offset, for readers of committed records or of all."""
+
+    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
+        """What a group has committed: the NEXT record."""
+
+    def members(self, kafka: str, group: str) -> int:
+        """How many are in a group."""
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where we may not see it."""
+
+
+def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """The answer, or None where there is none now."""
+    try:
+        return ask(*args, **kwargs)
+    except ClientError:
+        return None
+
+
+class KafkaBrokers:
+    """The real ones. Connections stay open between calls, until `rest`; for one thread."""
+
+    def __init__(self, clusters: Mapping[str, Kafka], steady: Clock | None = None) -> None:
+        self._clusters = clusters
+        self._steady = steady or SteadyClock()
+        self._admins: dict[str, StorageAdmin] = {}
+        self._asked_at = 0.0
+
+    def cluster_id(self, kafka: str) -> str | None:
+        """See Brokers."""
+        return self._admin(kafka).cluster_id()
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        """See Brokers."""
+        return self._admin(kafka).topic_id_now(topic)
+
+    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+        """See Brokers."""
+        found = self._admin(kafka).bounds([at], stable=True)
+        if at not in found:
+            raise Unsettled(kafka, f"{at.topic}-{at.partition} has no leader, or is not there")
+        return found[at]
+
+    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
+        """See Brokers."""
+        admin = self._admin(kafka)
+        _, count = admin.shape(topic)
+        found = admin.readable_ends([TopicPartition(topic, at) for at in range(count)])
+        return {at.partition: end.stable for at, end in found.items()}
+
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+        """See Brokers."""
+        properties = self._cluster(kafka).client_properties()
+        with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
+            found = reader.first({at: offset}, PROBE_S).get(at)
+        match found:
+            case None:
+                raise Unsettled(kafka, f"{at.topic}-{at.partition}: no answer in {PROBE_S:.0f} s")
+            case ClientError():
+                raise found
+            case NothingUpTo(end=end):
+                return First(None, end)
+            case _:
+                return First(found.offset, found.offset + 1)
+
+    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
+        """See Brokers."""
+        return self._admin(kafka).group_offsets(group, [at]).get(at)
+
+    def members(self, kafka: str, group: str) -> int:
+        """See Brokers."""
+        return len(self._admin(kafka).members(group))
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where we may not see it."""
+        return self._admin(kafka).message_bytes_max(topic)
+
+    def rest(self) -> None:
+        """Let go of connections that nobody needed for IDLE_S: each cluster has three clients here,
+        of several threads and connections each, and incidents are seldom.
+        """
+        if self._admins and self._steady.now() - self._asked_at >= IDLE_S:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of connections; the next question makes new ones."""
+        while self._admins:
+            self._admins.popitem()[1].close()
+
+    def _cluster(self, kafka: str) -> Kafka:
+        if kafka not in self._clusters:
+            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+        return self._clusters[kafka]
+
+    def _admin(self, kafka: str) -> StorageAdmin:
+        self._asked_at = self._steady.now()
+        found = self._admins.get(kafka)
+        if found is None:
+            found = StorageAdmin(kafka, self._cluster(kafka).client_properties())
+            self._admins[kafka] = found
+        return found

@@ -1,0 +1,207 @@
+"""What the exceptions of the JDK and of JDBC say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offsetwatch.remedy.classify.throwables.kinds import FailureKind, Hint, Rule, rule
+
+JVM: Final[tuple[Rule, ...]] = (
+    rule(
+        Hint.WRAPS,
+        "made to hold another, or used for everything",
+        "",
+        "java.lang.Exception java.lang.RuntimeException java.lang.Throwable "
+        "java.lang.reflect.InvocationTargetException "
+        "java.lang.reflect.UndeclaredThrowableException "
+        "java.security.PrivilegedActionException java.util.concurrent.CompletionException "
+        "java.util.concurrent.ExecutionException",
+    ),
+    rule(
+        Hint.CODE,
+        "what a program that did not expect a value runs into",
+        "java.lang.",
+        "ArithmeticException ArrayIndexOutOfBoundsException ArrayStoreException "
+        "ClassCastException IllegalArgumentException IndexOutOfBoundsException "
+        "NegativeArraySizeException NullPointerException NumberFormatException "
+        "StringIndexOutOfBoundsException",
+    ),
+    rule(
+        Hint.CODE,
+        "the same, of the JDK's other packages",
+        "java.",
+        "nio.BufferOverflowException nio.BufferUnderflowException util.EmptyStackException "
+        "util.InputMismatchException util.MissingFormatArgumentException "
+        "util.UnknownFormatConversionException",
+    ),
+    rule(
+        Hint.VALUE,
+        "a text that is no number, no date, no URL, or not in its character set",
+        "java.",
+        "net.MalformedURLException net.URISyntaxException "
+        "nio.charset.CharacterCodingException nio.charset.MalformedInputException "
+        "nio.charset.UnmappableCharacterException text.ParseException time.DateTimeException "
+        "time.format.DateTimeParseException time.temporal.UnsupportedTemporalTypeException "
+        "util.zip.DataFormatException",
+    ),
+    rule(
+        FailureKind.CONNECTIVITY,
+        "sockets, names and routes",
+        "",
+        "java.net.* java.nio.channels.* java.rmi.* jdk.internal.net.* sun.net.* sun.nio.ch.*",
+    ),
+    rule(
+        FailureKind.CONNECTIVITY,
+        "a stream that ended or broke: the network more often than the record. Debezium says that "
+        "data cannot be read when a connection was cut, and the end of a stream is all it knows",
+        "java.io.",
+        "EOFException IOException InterruptedIOException UncheckedIOException SyncFailedException",
+    ),
+    rule(
+        FailureKind.CONNECTIVITY,
+        "names that a directory did not give",
+        "",
+        "javax.naming.* javax.jms.*",
+    ),
+    rule(
+        FailureKind.TIMEOUT,
+        "no answer in time",
+        "java.",
+        "net.SocketTimeoutException net.http.HttpTimeoutException "
+        "net.http.HttpConnectTimeoutException util.concurrent.TimeoutException",
+    ),
+    rule(
+        FailureKind.AUTH,
+        "certificates, logins and permissions",
+        "",
+        "java.security.* javax.net.ssl.* javax.security.* sun.security.* org.ietf.jgss.* "
+        "java.lang.SecurityException java.nio.file.AccessDeniedException "
+        "java.net.HttpRetryException",
+    ),
+    rule(
+        FailureKind.RESOURCE,
+        "memory, threads, depth, disk and locks: of the worker, not of the record",
+        "java.",
+        "lang.OutOfMemoryError lang.StackOverflowError lang.InternalError "
+        "lang.VirtualMachineError nio.file.FileSystemException nio.file.NoSuchFileException "
+        "nio.file.FileSystemNotFoundException nio.file.FileAlreadyExistsException "
+        "nio.file.DirectoryNotEmptyException nio.file.NotDirectoryException "
+        "util.concurrent.RejectedExecutionException io.FileNotFoundException "
+        "nio.file.ClosedFileSystemException util.concurrent.BrokenBarrierException",
+    ),
+    rule(
+        FailureKind.CONFIG,
+        "plugins that do not fit together, or are not there",
+        "java.lang.",
+        "AbstractMethodError BootstrapMethodError ClassCircularityError ClassFormatError "
+        "ClassNotFoundException ExceptionInInitializerError IllegalAccessError "
+        "IllegalAccessException IncompatibleClassChangeError InstantiationError "
+        "InstantiationException LayerInstantiationException LinkageError NoClassDefFoundError "
+        "NoSuchFieldError NoSuchFieldException NoSuchMethodError NoSuchMethodException "
+        "TypeNotPresentException UnsatisfiedLinkError UnsupportedClassVersionError VerifyError "
+        "module.FindException module.ResolutionException "
+        "reflect.InaccessibleObjectException reflect.MalformedParametersException",
+    ),
+    rule(
+        FailureKind.CONFIG,
+        "services and character sets that are not installed",
+        "java.",
+        "util.ServiceConfigurationError nio.charset.UnsupportedCharsetException "
+        "nio.charset.IllegalCharsetNameException io.UnsupportedEncodingException "
+        "util.MissingResourceException util.regex.PatternSyntaxException",
+    ),
+    rule(
+        FailureKind.FENCING,
+        "the task is being stopped",
+        "java.",
+        "lang.InterruptedException lang.ThreadDeath util.concurrent.CancellationException",
+    ),
+    rule(
+        FailureKind.UNKNOWN,
+        "a component in a state that it should not be in: a closed client, an empty pool",
+        "java.",
+        "lang.AssertionError lang.Error lang.IllegalCallerException "
+        "lang.IllegalMonitorStateException lang.IllegalStateException "
+        "lang.IllegalThreadStateException lang.MatchException "
+        "lang.UnsupportedOperationException util.ConcurrentModificationException "
+        "util.NoSuchElementException util.zip.ZipException "
+        "io.InvalidClassException io.NotSerializableException io.ObjectStreamException "
+        "io.StreamCorruptedException",
+    ),
+)
+
+# JDBC. A driver that throws no finer class than SQLException leaves open whether the record or the
+# database was to blame: its SQLState is text, and text decides nothing here.
+JDBC: Final[tuple[Rule, ...]] = (
+    rule(
+        Hint.VALUE,
+        "the database read the value and did not want it",
+        "java.sql.",
+        "DataTruncation SQLDataException SQLIntegrityConstraintViolationException",
+    ),
+    rule(
+        Hint.WRAPS,
+        "one of a batch failed, and this does not know why",
+        "java.sql.",
+        "BatchUpdateException",
+    ),
+    rule(
+        FailureKind.CONNECTIVITY,
+        "the connection, or a condition of the database that passes: deadlocks among them",
+        "java.sql.",
+        "SQLNonTransientConnectionException SQLRecoverableException "
+        "SQLTransactionRollbackException SQLTransientConnectionException SQLTransientException",
+    ),
+    rule(FailureKind.TIMEOUT, "a statement took too long", "java.sql.", "SQLTimeoutException"),
+    rule(
+        FailureKind.AUTH,
+        "no such user, or not allowed to",
+        "java.sql.",
+        "SQLInvalidAuthorizationSpecException",
+    ),
+    rule(
+        FailureKind.CONFIG,
+        "a table or a feature that is not there, or SQL that the database does not understand: "
+        "every record would fail",
+        "java.sql.",
+        "SQLClientInfoException SQLFeatureNotSupportedException SQLSyntaxErrorException",
+    ),
+    rule(
+        FailureKind.UNKNOWN,
+        "a driver's word for everything",
+        "",
+        "java.sql.SQLException java.sql.SQLNonTransientException java.sql.SQLWarning "
+        "org.postgresql.util.PSQLException com.microsoft.sqlserver.jdbc.SQLServerException "
+        "oracle.jdbc.OracleDatabaseException com.ibm.db2.jcc.am.SqlException "
+        "com.ibm.db2.jcc.am.BatchUpdateException org.sqlite.SQLiteException "
+        "com.clickhouse.client.ClickHouseException",
+    ),
+    rule(
+        FailureKind.CONNECTIVITY,
+        "drivers and pools that lost the database",
+        "",
+        "com.mysql.cj.jdbc.exceptions.CommunicationsException "
+        "com.mysql.cj.exceptions.CJCommunicationsException "
+        "com.mysql.cj.exceptions.ConnectionIsClosedException "
+        "com.mysql.cj.jdbc.exceptions.MySQLTransactionRollbackException "
+        "com.mysql.cj.jdbc.exceptions.MySQLTimeoutException "
+        "com.mysql.jdbc.exceptions.jdbc4.CommunicationsException "
+        "com.mysql.jdbc.exceptions.jdbc4.MySQLNonTransientConnectionException "
+        "com.ibm.db2.jcc.am.DisconnectNonTransientConnectionException "
+        "com.ibm.db2.jcc.am.ClientRerouteException oracle.net.ns.* "
+        "com.zaxxer.hikari.pool.* com.mchange.v2.resourcepool.*",
+    ),
+    rule(
+        Hint.VALUE,
+        "a driver's own class for a value, or a constraint, that it names as such",
+        "",
+        "com.mysql.cj.jdbc.exceptions.MysqlDataTruncation "
+        "com.mysql.cj.exceptions.DataConversionException "
+        "com.mysql.cj.exceptions.DataReadException com.mysql.cj.exceptions.DataTruncationException "
+        "com.mysql.cj.exceptions.NumberOutOfRange "
+        "com.mysql.jdbc.MysqlDataTruncation "
+        "com.mysql.jdbc.exceptions.jdbc4.MySQLIntegrityConstraintViolationException "
+        "com.ibm.db2.jcc.am.SqlDataException "
+        "com.ibm.db2.jcc.am.SqlIntegrityConstraintViolationException",
+    ),
+)

@@ -1,0 +1,212 @@
+"""The step that copies a record to quarantine before it is skipped, for every driver. Wrapped
+around a driver by whoever has the plan carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Final, Protocol
+
+import msgspec
+
+from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.config import Kafka
+from offsetwatch.errors import NotFound, Refused, TooLarge, TopicChanged, Unreachable
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.driver import Answer, Driver, Found, Look, Outcome, Standing
+from offsetwatch.remedy.model.plan import AnyStep, Copy, Frozen, Plan, RecordAt
+from offsetwatch.remedy.model.quarantine import KEPT, About, Quarantine
+
+READ_S: Final = 30.0
+_BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
+
+
+class Source(Protocol):
+    """The cluster that the record lies on. Every call may raise ClientError."""
+
+    def cluster_id(self) -> str | None:
+        """By which it is known whatever it is called."""
+        ...
+
+    def topic_id(self, topic: str) -> str | None:
+        """None where the broker knows no ids. Raises NotFound."""
+        ...
+
+    def window(self, at: TopicPartition, start: int, until: int) -> Window:
+        """The record at `start`, if there is one before `until`. Raises IncompleteRead where that
+        was not read in time.
+        """
+        ...
+
+    def close(self) -> None:
+        """Leave."""
+        ...
+
+
+class KafkaSource:
+    """A real one. Records are read as they are: what is wanted is known by its hash, and one that
+    is to be skipped because its batch is corrupt has no right checksum.
+    """
+
+    def __init__(self, kafka: str, cluster: Kafka) -> None:
+        self.name = kafka
+        properties = cluster.client_properties()
+        self._admin = KafkaFacts(kafka, properties)
+        self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
+
+    def cluster_id(self) -> str | None:
+        """See Source."""
+        return self._admin.cluster().cluster_id
+
+    def topic_id(self, topic: str) -> str | None:
+        """See Source."""
+        return self._admin.topic_id_now(topic)
+
+    def window(self, at: TopicPartition, start: int, until: int) -> Window:
+        """See Source."""
+        return self._reader.window(
+            at, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
+        )
+
+    def close(self) -> None:
+        """See Source."""
+        self._reader.close()
+        self._admin.close()
+
+
+class CopySteps:
+    """Looks at `Copy` and carries it out, for one plan. Keeps nothing between calls."""
+
+    def __init__(
+        self, opened: Callable[[str], Source], quarantine: Quarantine, about: About
+    ) -> None:
+        """`opened` gives a Kafka cluster of the configuration; `about` is of the plan, and is made
+        whole by its steps (see about_of).
+        """
+        self._opened = opened
+        self._quarantine = quarantine
+        self._about = about
+
+    def look(self, step: Copy) -> Look:
+        """Done if there is a copy, read again now, and ready if the record is where it should be.
+        Impossible if it is not there any more: retention and compaction ask nobody.
+        """
+        try:
+            receipt = self._quarantine.find(step.skip_key, step.sha256)
+        except OSError as exc:
+            raise Unreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
+        if receipt is not None:
+            return Look(Standing.DONE, f"{KEPT}{receipt.where}")
+        with closing(self._opened(step.record.kafka)) as source:
+            found = _looked(source, step)
+        if isinstance(found, Look):
+            return found
+        return Look(Standing.READY, f"{_named(step.record)} is there, {step.size_bytes} bytes")
+
+    def carry_out(self, step: Copy) -> Outcome:
+        """Copy what is there, if it is what was to be copied. An ack is a receipt."""
+        with closing(self._opened(step.record.kafka)) as source:
+            found = _looked(source, step)
+            if isinstance(found, Look):
+                return Outcome(Answer.NACK, found.said)
+            about = msgspec.structs.replace(
+                self._about,
+                skip_key=step.skip_key,
+                kafka=step.record.kafka,
+                topic_id=step.record.topic_id,
+                cluster_id=source.cluster_id(),
+            )
+        try:
+            receipt = self._quarantine.put(found, about)
+        except (OSError, TooLarge) as exc:
+            return Outcome(Answer.NACK, f"no copy could be kept: {exc}")
+        return Outcome(Answer.ACK, f"{KEPT}{receipt.where}, sha256 {receipt.sha256}")
+
+
+def _looked(source: Source, step: Copy) -> RawRecord | Look:
+    """The record that was to be copied, or why it is not."""
+    at = step.record
+    name = _named(at)
+    try:
+        topic_id = source.topic_id(at.topic)
+        if at.topic_id and topic_id is not None and topic_id != at.topic_id:
+            return Look(Standing.FOREIGN, f"{at.kafka}/{at.topic} is another topic now")
+        window = source.window(TopicPartition(at.topic, at.partition), at.offset, at.offset + 1)
+    except NotFound:
+        return Look(Standing.IMPOSSIBLE, f"there is no {at.kafka}/{at.topic}-{at.partition}")
+    except TopicChanged:
+        return Look(Standing.FOREIGN, f"the log ends before {name}: it was truncated or recreated")
+    if window.log_start > at.offset:
+        return Look(Standing.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}")
+    if not window.records:
+        if window.corrupt_at is not None:
+            return Look(Standing.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
+        if at.offset >= window.end:
+            return Look(Standing.FOREIGN, f"{name} is not there: the log ends at {window.end}")
+        return Look(Standing.IMPOSSIBLE, f"{name} is gone: there is no record at this offset")
+    record = window.records[0]
+    if record.sha256 != step.sha256:
+        return Look(Standing.FOREIGN, f"{name} is another record than the one that was read")
+    return record
+
+
+def _named(at: RecordAt) -> str:
+    return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
+
+
+def about_of(plan: Plan, *, stage: str | None = None, exception: str | None = None) -> About:
+    """What is told of every copy that a plan makes. See classify.Failure."""
+    return About(
+        skip_key="",
+        plan_id=plan.plan_id,
+        incident="" if plan.remedy is None else plan.remedy.incident,
+        connector=plan.subject.connector,
+        connect_cluster=plan.subject.place,
+        kafka="",
+        stage=stage,
+        exception_class=exception,
+    )
+
+
+class WithCopies:
+    """A driver that can copy records beside what it could before."""
+
+    def __init__(self, driver: Driver, copies: CopySteps) -> None:
+        self._driver = driver
+        self._copies = copies
+
+    def identity(self) -> str | None:
+        """See Driver."""
+        return self._driver.identity()
+
+    def offsets(self) -> Found:
+        """See Driver."""
+        return self._driver.offsets()
+
+    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+        """See Driver."""
+        if isinstance(step, Copy):
+            return self._copies.look(step)
+        return self._driver.look(step, frozen)
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        """See Driver."""
+        if isinstance(step, Copy):
+            return self._copies.carry_out(step)
+        return self._driver.carry_out(step, frozen)
+
+
+def with_copies(
+    driver: Driver, clusters: Mapping[str, Kafka], quarantine: Quarantine, about: About
+) -> WithCopies:
+    """`clusters`: those that a plan may name."""
+
+    def opened(kafka: str) -> KafkaSource:
+        if kafka not in clusters:
+            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+        return KafkaSource(kafka, clusters[kafka])
+
+    return WithCopies(driver, CopySteps(opened, quarantine, about))

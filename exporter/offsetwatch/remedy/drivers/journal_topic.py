@@ -1,0 +1,26 @@
+"""Creating the journal's topic, and becoming the one replica that may write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from offsetwatch.clients.journal_topic import Wanted
+from offsetwatch.clients.write import journal
+from offsetwatch.clients.write.journal import JournalWriter
+
+__all__ = ["JournalWriter", "create_topic", "open_writer"]
+
+
+def create_topic(kafka: str, properties: Mapping[str, Any], wanted: Wanted) -> None:
+    """Create the topic; that it exists already is no error. Raises ClientError."""
+    journal.create(kafka, properties, wanted)
+
+
+def open_writer(kafka: str, properties: Mapping[str, Any], topic: str) -> JournalWriter:
+    """Return the only producer that may write from now on: the transactions of any earlier one are
+    over when this returns. Raises ClientError.
+    """
+    writer = JournalWriter(kafka, properties, topic)
+    writer.begin()
+    return writer

@@ -1,0 +1,168 @@
+"""Copies of records as files of the state directory: where there is no topic for them, or one that
+does not take them, because they are too large.
+
+A file is on the disk, in one piece, with its name, and read back, before its receipt is given. Its
+name says what it holds; none is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.clock import Clock
+from offsetwatch.disk import sync_folder
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.model.quarantine import (
+    About,
+    Damaged,
+    Head,
+    Kept,
+    Receipt,
+    SetAside,
+    filed,
+    head,
+    key_id,
+    receipt_id,
+    unfiled,
+)
+
+FOLDER: Final = "quarantine"
+SUFFIX: Final = ".jsonl"
+_NAMES_MAX: Final = 100  # of one record: each but the last is damaged
+
+
+class FileQuarantine:
+    """A Quarantine. Calls raise OSError where the disk fails: there is no receipt then, and nothing
+    is left behind.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        """`folder`: the state directory."""
+        self._home = folder / FOLDER
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """See Quarantine."""
+        return str(self._home)
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """See Quarantine."""
+        receipts = [
+            found
+            for path in self._paths(key_id(skip_key))
+            for found in (_receipt(path, skip_key, sha256),)
+            if found is not None
+        ]
+        if receipts:
+            sync_folder(self._home)  # whoever wrote it may have ended before
+        return max(receipts, key=lambda receipt: receipt.at, default=None)
+
+    def put(self, record: RawRecord, about: About) -> Receipt:
+        """See Quarantine."""
+        sha256 = record.sha256
+        found = self.find(about.skip_key, sha256)
+        if found is not None:
+            return found
+        if not self._home.exists():
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sync_folder(self._home.parent)
+        path = self._placed(record, about, receipt_id(about.skip_key, sha256))
+        receipt = _receipt(path, about.skip_key, sha256)
+        if receipt is None:
+            path.unlink()
+            raise OSError(f"{path} is not what was written")
+        return receipt
+
+    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+        """All copies, by their names, each with the record if it is sound."""
+        for path in self._paths(""):
+            told, whole = _head(path), read(path)
+            if isinstance(told, Damaged):
+                receipt = Receipt(str(path), None, None, str(path), "", path.stat().st_mtime)
+                nobody = About("", "", "", "", "", "")
+                yield Kept(path.stem, receipt, nobody, ("", 0, 0), 0, told.reason), None
+                continue
+            receipt = Receipt(str(path), None, None, str(path), told.sha256, told.at)
+            kept = Kept(
+                id=receipt_id(told.about.skip_key, told.sha256),
+                receipt=receipt,
+                about=told.about,
+                record=(told.topic, told.partition, told.offset),
+                size_bytes=told.size_bytes,
+                problem=whole.reason if isinstance(whole, Damaged) else None,
+            )
+            yield kept, whole if isinstance(whole, SetAside) else None
+
+    def _paths(self, prefix: str) -> list[Path]:
+        return sorted(self._home.glob(f"{prefix}*{SUFFIX}")) if self._home.exists() else []
+
+    def _placed(self, record: RawRecord, about: About, stem: str) -> Path:
+        handle, name = tempfile.mkstemp(dir=self._home, prefix=".", suffix=".fresh")
+        fresh = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:  # mkstemp made it for us alone: 0600
+                file.writelines(filed(record, about, self._clock.now()))
+                file.flush()
+                os.fsync(file.fileno())
+            path = self._linked(fresh, stem)
+        finally:
+            fresh.unlink()
+        try:
+            sync_folder(self._home)
+        except OSError:
+            path.unlink()
+            raise
+        return path
+
+    def _linked(self, fresh: Path, stem: str) -> Path:
+        """Give it its name: a link, because a rename would overwrite. What has the name already was
+        looked at, and is damaged.
+        """
+        for number in range(_NAMES_MAX):
+            path = self._home / (f"{stem}-{number}{SUFFIX}" if number else f"{stem}{SUFFIX}")
+            with suppress(FileExistsError):
+                path.hardlink_to(fresh)
+                return path
+        raise OSError(f"{self._home / stem}{SUFFIX} is there {_NAMES_MAX} times, and damaged")
+
+
+def read(path: Path) -> SetAside | Damaged:
+    """What a file holds."""
+    try:
+        with path.open("rb") as lines:
+            return unfiled(lines)
+    except OSError as exc:
+        return Damaged(f"it cannot be read: {exc.strerror}")
+
+
+def write(path: Path, record: RawRecord, about: About, at: float) -> None:
+    """A file of the same form, wherever somebody wants it; for them alone to read. Raises OSError,
+    FileExistsError among others.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.writelines(filed(record, about, at))
+
+
+def _head(path: Path) -> Head | Damaged:
+    try:
+        with path.open("rb") as lines:
+            return head(lines.readline())
+    except OSError as exc:
+        return Damaged(f"it cannot be read: {exc.strerror}")
+
+
+def _receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
+    """Of a file that holds what its name says, read whole; None for any other."""
+    told = _head(path)
+    if isinstance(told, Damaged) or told.about.skip_key != skip_key:
+        return None
+    if (sha256 is not None and told.sha256 != sha256) or isinstance(read(path), Damaged):
+        return None
+    return Receipt(str(path), None, None, str(path), told.sha256, told.at)

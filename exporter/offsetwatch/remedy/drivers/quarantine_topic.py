@@ -1,0 +1,324 @@
+"""Copies of records in a topic.
+
+A copy is written with all acknowledgements, read back where it was written, and compared, before
+its receipt is given. Its partition follows from its key, so that it is looked for in one partition
+only; what was seen there is remembered, and read again before a receipt is given for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from offsetwatch.clients.kafka_facts import TopicSettings
+from offsetwatch.clients.write.records import Outgoing
+from offsetwatch.clock import Clock
+from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
+from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.quarantine import (
+    About,
+    Damaged,
+    Kept,
+    Receipt,
+    SetAside,
+    enclosed,
+    partition_of,
+    rebuilt,
+    receipt_id,
+)
+
+PARTITIONS: Final = 6  # of a topic that we make: a search reads one of them
+REPLICATION: Final = 3
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of a topic that we make; brokers hang up at 100 MiB
+READ_BACK_S: Final = 30.0
+SEARCH_S: Final = 60.0
+_COUNT_MAX: Final = 1000
+_BYTES_MAX: Final = 32 * 1024 * 1024
+_DAY_MS: Final = 86_400_000
+_WITHOUT_END: Final = -1
+
+
+class Reads(Protocol):
+    """What a RecordReader does."""
+
+    def window(  # noqa: D102 - RecordReader says it
+        self,
+        at: TopicPartition,
+        start: int,
+        *,
+        until: int | None = None,
+        count_max: int,
+        bytes_max: int,
+        timeout_s: float,
+    ) -> Window: ...
+
+
+class Writes(Protocol):
+    """What a RecordWriter does."""
+
+    def settings(self, topic: str) -> TopicSettings | None: ...  # noqa: D102
+
+    def brokers(self) -> int: ...  # noqa: D102
+
+    def create(  # noqa: D102
+        self, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
+    ) -> None: ...
+
+    def write(self, record: Outgoing) -> int: ...  # noqa: D102
+
+    def close(self) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """The topic that is wanted.
+
+    kafka           the configured name of its cluster
+    replication     of one that is made; None for three, or as many as there are brokers
+    retention_ms    None for without end
+    """
+
+    kafka: str
+    name: str
+    replication: int | None = None
+    retention_ms: int | None = None
+
+    @property
+    def where(self) -> str:
+        """As people write it."""
+        return f"{self.kafka}/{self.name}"
+
+
+Copy = tuple[int, int, str]  # partition, offset, sha256 of the record
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was read of the topic so far; for as long as it has this id."""
+
+    topic_id: str
+    next: dict[int, int] = field(default_factory=dict)
+    copies: dict[str, list[Copy]] = field(default_factory=dict)
+
+
+class TopicQuarantine:
+    """A Quarantine. For one thread; keeps no connection between calls."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        *,
+        reader: Callable[[], AbstractContextManager[Reads]],
+        writer: Callable[[], Writes],
+        clock: Clock,
+    ) -> None:
+        self._topic = topic
+        self._reader = reader
+        self._writer = writer
+        self._clock = clock
+        self._seen = _Seen("")
+
+    @property
+    def name(self) -> str:
+        """See Quarantine."""
+        return self._topic.where
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """See Quarantine. Raises TimedOut if the partition could not be read to its end; what was
+        read of it by then is not read again.
+        """
+        with closing(self._writer()) as writer:
+            settings = writer.settings(self._topic.name)
+        if settings is None:
+            return None
+        partition = partition_of(skip_key, settings.partitions)
+        with self._reader() as reader:
+            for _ in self._read_on(reader, settings, partition):
+                pass
+            for copy in reversed(self._seen.copies.get(skip_key, [])):
+                if sha256 is None or copy[2] == sha256:
+                    receipt = self._verified(reader, copy)
+                    if receipt is not None:
+                        return receipt
+        return None
+
+    def put(self, record: RawRecord, about: About) -> Receipt:
+        """See Quarantine. Raises TooLarge for a record that the topic does not take, Refused if the
+        topic is not one to keep anything in.
+        """
+        sha256 = record.sha256
+        with closing(self._writer()) as writer:
+            settings = self._ready(writer)
+            partition = partition_of(about.skip_key, settings.partitions)
+            copy = Outgoing(
+                self._topic.name, partition, record.key, record.value, enclosed(record, about)
+            )
+            if copy.size_bytes > settings.message_bytes_max:
+                of = f"{copy.size_bytes} bytes, and the topic takes {settings.message_bytes_max}"
+                raise TooLarge(self.name, of)
+            offset = writer.write(copy)
+        try:
+            with self._reader() as reader:
+                receipt = self._verified(reader, (partition, offset, sha256))
+        except ClientError as exc:  # whatever it says, the copy was written
+            raise TimedOut(self.name, f"a copy was written and not read back: {exc}") from exc
+        if receipt is None:
+            raise Malformed(self.name, f"the copy at {partition}@{offset} is not what was written")
+        self._seen.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
+        return receipt
+
+    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+        """All copies, one partition after the other, each with the record if it is sound."""
+        with closing(self._writer()) as writer:
+            settings = writer.settings(self._topic.name)
+        if settings is None:
+            return
+        self._seen = _Seen("")
+        with self._reader() as reader:
+            for partition in range(settings.partitions):
+                for copy, found in self._read_on(reader, settings, partition):
+                    yield _kept(self.name, copy, found)
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the topic: it would be refused. Nothing of one that is not there."""
+        with closing(self._writer()) as writer:
+            settings = writer.settings(self._topic.name)
+        return () if settings is None else _problems(self._topic, settings)
+
+    def _ready(self, writer: Writes) -> TopicSettings:
+        """The topic, made if it is not there; raises Refused if it will not do."""
+        settings = writer.settings(self._topic.name)
+        if settings is None:
+            self._make(writer)
+            settings = writer.settings(self._topic.name)
+        if settings is None:
+            raise TimedOut(self.name, "it was made, and is not seen")
+        problems = _problems(self._topic, settings)
+        if problems:
+            raise Refused(self.name, "; ".join(problems))
+        return settings
+
+    def _make(self, writer: Writes) -> None:
+        replication = self._topic.replication or min(REPLICATION, writer.brokers())
+        retention = self._topic.retention_ms
+        writer.create(
+            self._topic.name,
+            partitions=PARTITIONS,
+            replication=replication,
+            config={
+                "cleanup.policy": "delete",
+                "retention.ms": str(_WITHOUT_END if retention is None else retention),
+                "retention.bytes": str(_WITHOUT_END),
+                "max.message.bytes": str(MESSAGE_BYTES_MAX),
+                "min.insync.replicas": str(2 if replication > 2 else 1),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _read_on(
+        self, reader: Reads, settings: TopicSettings, partition: int
+    ) -> Iterator[tuple[RawRecord, SetAside | Damaged]]:
+        """Each copy that was not read before."""
+        if self._seen.topic_id != settings.topic_id:
+            self._seen = _Seen(settings.topic_id)
+        at = TopicPartition(self._topic.name, partition)
+        deadline = self._clock.now() + SEARCH_S
+        while True:
+            begin = self._seen.next.get(partition, 0)
+            late: IncompleteRead | None = None
+            try:
+                window = reader.window(
+                    at, begin, count_max=_COUNT_MAX, bytes_max=_BYTES_MAX, timeout_s=SEARCH_S
+                )
+            except IncompleteRead as exc:
+                window, late = exc.partial, exc  # the next search goes on behind it
+            except TopicChanged:
+                self._seen = _Seen(settings.topic_id)  # of a broker that knows no ids
+                raise
+            for copy in window.records:
+                found = rebuilt(copy)
+                if isinstance(found, SetAside):
+                    place = (partition, copy.offset, found.record.sha256)
+                    self._seen.copies.setdefault(found.about.skip_key, []).append(place)
+                if found is not None:
+                    yield copy, found
+            # What cannot be decoded is passed over: a copy that is in it is none.
+            bad = window.corrupt_at
+            position = window.next_offset if bad is None else bad + 1
+            self._seen.next[partition] = position
+            if late is None and position >= window.end:
+                return
+            if late is not None or self._clock.now() >= deadline or position == begin:
+                stands = f"stands at {position} of {window.end}"
+                said = f"partition {partition} could not be read: {stands}"
+                raise TimedOut(self.name, said) from late
+
+    def _verified(self, reader: Reads, copy: Copy) -> Receipt | None:
+        """The receipt of a copy that is there still, and is what was written. Raises TimedOut where
+        that could not be read.
+        """
+        partition, offset, sha256 = copy
+        window = reader.window(
+            TopicPartition(self._topic.name, partition),
+            offset,
+            until=offset + 1,
+            count_max=1,
+            bytes_max=_BYTES_MAX,
+            timeout_s=READ_BACK_S,
+        )
+        if not window.records:
+            return None
+        found = rebuilt(window.records[0])
+        if not isinstance(found, SetAside) or found.record.sha256 != sha256:
+            return None
+        return _receipt(self.name, window.records[0], sha256)
+
+
+def _problems(topic: Topic, settings: TopicSettings) -> tuple[str, ...]:
+    found = []
+    if settings.compacted:
+        found.append("it is compacted, and copies would be lost: set cleanup.policy to delete")
+    wanted = topic.retention_ms
+    if settings.retention_ms != _WITHOUT_END and (wanted is None or settings.retention_ms < wanted):
+        days = settings.retention_ms / _DAY_MS
+        right = "set retention.ms to -1, or configure remedy.quarantine.retention_days"
+        found.append(f"it keeps records for {days:g} days, which is less than configured: {right}")
+    if settings.retention_bytes != _WITHOUT_END:
+        found.append("it limits retention by size: set retention.bytes to -1")
+    if settings.in_sync_min > settings.replication:
+        found.append(
+            f"nothing can be written to it: min.insync.replicas is {settings.in_sync_min}, and "
+            f"there are {settings.replication} replicas"
+        )
+    return tuple(found)
+
+
+def _receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
+    return Receipt(
+        where=f"{name}-{copy.partition}@{copy.offset}",
+        partition=copy.partition,
+        offset=copy.offset,
+        path=None,
+        sha256=sha256,
+        at=(copy.timestamp_ms or 0) / 1000,
+    )
+
+
+def _kept(name: str, copy: RawRecord, found: SetAside | Damaged) -> tuple[Kept, SetAside | None]:
+    if isinstance(found, Damaged):
+        nobody = About("", "", "", "", "", "")
+        receipt = _receipt(name, copy, "")
+        return Kept("", receipt, nobody, ("", 0, 0), copy.size_bytes, found.reason), None
+    record = found.record
+    sha256 = record.sha256
+    kept = Kept(
+        id=receipt_id(found.about.skip_key, sha256),
+        receipt=_receipt(name, copy, sha256),
+        about=found.about,
+        record=(record.topic, record.partition, record.offset),
+        size_bytes=record.size_bytes,
+    )
+    return kept, found

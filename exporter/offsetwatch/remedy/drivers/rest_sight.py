@@ -1,0 +1,183 @@
+"""What a Connect cluster shows over REST of one connector. Changes nothing.
+
+Called by the driver and by the toolbox. Raises ClientError; an answer that is not what Connect
+promises is a Malformed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from offsetwatch.clients.connect_read import ConnectReader, reader_of
+from offsetwatch.clients.wire import Transport
+from offsetwatch.config import Connect
+from offsetwatch.decode.connect_rest import (
+    Plugins,
+    Standing,
+    config_texts,
+    decode_assignment,
+    decode_config_texts,
+    decode_connectors,
+    decode_offsets,
+    decode_plugins,
+    decode_standing,
+    decode_task_numbers,
+    decode_traces,
+)
+from offsetwatch.decode.connect_root import ConnectRoot, decode_root
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.errors import ClientError, Malformed, NotFound
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+
+OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
+READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst
+
+T = TypeVar("T")
+
+
+class Seen(NamedTuple):
+    """The state of a connector: as its worker reports it, and how many tasks are configured."""
+
+    standing: Standing
+    configured: int
+
+
+class Sight:
+    """One Connect cluster. Thread-safe. `transport` is the seam for tests."""
+
+    def __init__(self, connect: Connect, *, transport: Transport | None = None) -> None:
+        self.name = connect.name
+        self.operator_managed = connect.strimzi is not None
+        self._quick = reader_of(connect, READ_TIMEOUT_S, transport=transport)
+        self._slow = reader_of(connect, OFFSETS_TIMEOUT_S, transport=transport)
+
+    def root(self) -> ConnectRoot:
+        """Version, and the id of the Kafka cluster."""
+        return self._decoded("GET /", decode_root(self._quick.root()))
+
+    @property
+    def server_time(self) -> float | None:
+        """What a worker said the time was when it last answered, in whole seconds; None if not."""
+        return self._quick.server_time
+
+    def connectors(self) -> tuple[Connector, ...]:
+        """Every connector, sorted by name."""
+        return self._decoded("GET /connectors", decode_connectors(self._quick.connectors()))
+
+    def pairs(self, connector: str) -> tuple[Pair, ...]:
+        """What a task would be handed now, sorted. Raises NotFound."""
+        found = self._decoded(
+            f"offsets of {connector}", decode_offsets(self._slow.offsets(connector))
+        )
+        pairs = (Pair(partition, offset) for partition, offset in found)
+        return tuple(sorted(pairs, key=lambda pair: pair.partition))
+
+    def seen(self, connector: str) -> Seen | None:
+        """None if nobody has said anything of it yet. Raises NotFound if there is none."""
+        configured = self._configured(connector)
+        try:
+            body = self._quick.status(connector)
+        except NotFound:
+            return None
+        found = decode_standing(body, configured)
+        return Seen(self._decoded(f"status of {connector}", found), len(configured))
+
+    def traces(self, connector: str) -> dict[int | None, str]:
+        """What has failed, with its stack trace, by task; None is the connector itself. Traces
+        quote records: they are looked at, and not kept. Raises NotFound.
+        """
+        configured = self._configured(connector)
+        body = self._quick.status(connector)
+        return self._decoded(f"status of {connector}", decode_traces(body, configured))
+
+    def _configured(self, connector: str) -> tuple[int | None, ...]:
+        """The numbers of its tasks. Connect's status alone has tasks of earlier configurations."""
+        found = decode_task_numbers(self._quick.tasks(connector))
+        return self._decoded(f"tasks of {connector}", found)
+
+    def assigned(self, connector: str) -> frozenset[TopicPartition]:
+        """What the tasks of a MirrorSourceConnector copy; nothing where it has none, or they do not
+        say. Raises NotFound.
+        """
+        found = decode_assignment(self._quick.tasks(connector))
+        return frozenset() if isinstance(found, Undecodable) else found
+
+    def config(self, connector: str) -> dict[str, str | None]:
+        """Its configuration, secrets and all. Raises NotFound."""
+        body = self._quick.connector_config(connector)
+        return self._decoded(f"configuration of {connector}", decode_config_texts(body))
+
+    def plugins(self) -> Plugins:
+        """Classes of connectors that can be created."""
+        return self._decoded("GET /connector-plugins", decode_plugins(self._quick.plugins()))
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._quick.close()
+        self._slow.close()
+
+    def _decoded(self, what: str, found: T | Undecodable) -> T:
+        if isinstance(found, Undecodable):
+            raise Malformed(self.name, f"{what}: {found.reason}")
+        return found
+
+
+class Workers(NamedTuple):
+    """The answers of every configured address: its version, or why it gave none."""
+
+    versions: tuple[tuple[str, str], ...]
+    silent: tuple[tuple[str, str], ...]
+    cluster_ids: frozenset[str]
+
+
+def workers(connect: Connect) -> Workers:
+    """Ask each address for itself: during an upgrade a cluster has workers of two versions."""
+    versions, silent, ids = [], [], set()
+    for url in connect.worker_urls:
+        alone = ConnectReader(
+            connect.name, (url,), READ_TIMEOUT_S, auth=connect.auth, tls=connect.tls
+        )
+        try:
+            root = decode_root(alone.root())
+        except ClientError as exc:
+            silent.append((url, exc.detail))
+            continue
+        if isinstance(root, Undecodable):
+            silent.append((url, "it is no Connect worker"))
+            continue
+        versions.append((url, root.version))
+        if root.kafka_cluster_id is not None:
+            ids.add(root.kafka_cluster_id)
+    return Workers(tuple(versions), tuple(silent), frozenset(ids))
+
+
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_CONFLUENT = re.compile(r"-(ccs|ce)\b")
+# Confluent Platform 5 to 7 hold Kafka 2 to 3 with the same or nearly the same minor, 8 holds 4.
+_KAFKA_OF_CONFLUENT: Final = {5: 2, 6: 2, 7: 3, 8: 4}
+
+
+def kafka_version(text: str) -> tuple[int, int] | None:
+    """The version of Apache Kafka that a worker's version stands for; None if that is not known."""
+    found = _VERSION.match(text)
+    if found is None:
+        return None
+    major, minor = int(found[1]), int(found[2])
+    if _CONFLUENT.search(text):
+        kafka = _KAFKA_OF_CONFLUENT.get(major)
+        if kafka is None:
+            return None
+        return kafka, minor + 6 if major == 6 else minor  # 6.0 to 6.2 hold 2.6 to 2.8
+    return major, minor
+
+
+def config_sha256(connector: str, config: Mapping[str, Any]) -> str:
+    """By what a configuration is known that no plan holds: as Connect keeps it."""
+    texts = config_texts({**config, "name": connector})
+    return hashlib.sha256(encode_sorted(texts)).hexdigest()

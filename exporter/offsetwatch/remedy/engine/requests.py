@@ -1,0 +1,83 @@
+"""The one HTTP request that a step makes of a Connect worker.
+
+The driver sends what is said here, and a person is shown it before saying yes: they cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.model.connector_paths import connector_path
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Delete,
+    Pair,
+    Reset,
+    Restart,
+    State,
+    ToState,
+)
+
+_STATES: Final = {State.STOPPED: "stop", State.PAUSED: "pause", State.RUNNING: "resume"}
+
+
+class Request(NamedTuple):
+    """`path` is encoded; `body` is JSON, None for none."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+
+    @property
+    def said(self) -> str:
+        """On a line, for people."""
+        line = f"{self.method} {self.path}"
+        return line if self.body is None else f"{line} {self.body.decode()}"
+
+
+def of_step(connector: str, step: AnyStep) -> Request | None:
+    """None where a step asks Connect for nothing. The body of a creation is the connector's
+    configuration, which may hold secrets and is in no plan: it has none here.
+    """
+    match step:
+        case ToState(state=state):  # KIP-875, Kafka 3.5
+            return Request("PUT", _path(connector, _STATES[state]))
+        case Restart():  # KIP-745, Kafka 3.0
+            tasks, failed = (str(at).lower() for at in (step.include_tasks, step.only_failed))
+            query = f"?includeTasks={tasks}&onlyFailed={failed}"
+            return Request("POST", _path(connector, "restart") + query)
+        case Alter(pairs=pairs):  # KIP-875, Kafka 3.6
+            return Request("PATCH", _path(connector, "offsets"), body_of(pairs))
+        case Reset():
+            return Request("DELETE", _path(connector, "offsets"))
+        case Delete():
+            return Request("DELETE", connector_path(connector))
+        case Create():
+            return Request("POST", "/connectors")
+        case _:
+            return None
+
+
+def _path(connector: str, what: str) -> str:
+    return connector_path(connector, what)
+
+
+def body_of(pairs: tuple[Pair, ...]) -> bytes:
+    """The body of a PATCH."""
+    entries = [entry_of(at.partition, at.offset) for at in pairs]
+    return msgspec.json.encode({"offsets": entries})
+
+
+def entry_of(partition: str, offset: str | None, key: str | None = None) -> dict[str, msgspec.Raw]:
+    """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact. With
+    the raw key beside it where that is not the one of a HashMap, which no PATCH may have.
+    """
+    found = {
+        "partition": msgspec.Raw(partition.encode()),
+        "offset": msgspec.Raw((offset or "null").encode()),
+    }
+    return found if key is None else {**found, "key": msgspec.Raw(msgspec.json.encode(key))}

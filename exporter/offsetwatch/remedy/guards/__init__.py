@@ -1,0 +1,157 @@
+"""What speaks for and against a remedy: numbered guards over facts, each a small pure function.
+
+A guard passes, denies, or does not know, which denies too. It names the facts it rests on by its
+parameters, so that one of them unknown is an unknown answer without its doing. Nothing here looks
+anything up; nothing here is ever passed over because it was not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from offsetwatch.remedy.guards.table import ELSEWHERE, GUARDS, Guard, Reach
+from offsetwatch.remedy.model.facts import Facts, Kind
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.policy import FLEET, Policy, scope_of
+from offsetwatch.remedy.model.replies import Answer, GuardAnswer, Stage
+
+__all__ = [
+    "ELSEWHERE",
+    "GUARDS",
+    "Answer",
+    "Described",
+    "Facts",
+    "GuardAnswer",
+    "Permission",
+    "Policy",
+    "Reach",
+    "Stage",
+    "describe",
+    "evaluate",
+    "permission",
+    "trips",
+]
+
+_BY_NAME: Final = {guard.name: guard for guard in GUARDS}
+
+
+def evaluate(
+    facts: Facts, policy: Policy, stage: Stage, *, by_person: bool
+) -> tuple[GuardAnswer, ...]:
+    """What every guard says that concerns this action, in the order of their numbers. Nothing is
+    done without one: of an action that is not guarded there is no answer.
+
+    by_person   the plan is a person's own: evidence, budgets and what would be needed without him
+                are not asked for. A plan of ours that a person has approved says so in its facts.
+    """
+    values = facts.by_name() | {"policy": policy, "stage": stage, "by_person": by_person}
+    approved = facts.plan.approval is not None
+    return tuple(
+        _asked(guard, values)
+        for guard in GUARDS
+        if stage in guard.stages
+        and facts.target.action in guard.actions
+        and facts.target.kind in guard.kinds
+        and not _passed_over(guard.reach, by_person=by_person, approved=approved)
+    )
+
+
+def _passed_over(reach: Reach, *, by_person: bool, approved: bool) -> bool:
+    match reach:
+        case Reach.EVERYONE:
+            return False
+        case Reach.DETECTED:
+            return by_person
+        case Reach.AUTOMATIC:
+            return by_person or approved
+
+
+def _asked(guard: Guard, values: dict[str, Any]) -> GuardAnswer:
+    missing = [name for name in guard.needs if values[name] is None]
+    if missing:
+        said = f"not known: {', '.join(missing)}"
+        return GuardAnswer(guard.name, guard.number, Answer.UNKNOWN, said)
+    reply = guard.judge(**{name: values[name] for name in guard.takes})
+    return GuardAnswer(guard.name, guard.number, reply.answer, reply.said)
+
+
+class Permission(StrEnum):
+    """What the answers come to.
+
+    no          something speaks against it, whoever approves it
+    would       nothing does, but that the mode is to observe
+    propose     it needs somebody's approval
+    act         it may be done now
+    """
+
+    NO = "no"
+    WOULD = "would"
+    PROPOSE = "propose"
+    ACT = "act"
+
+
+def permission(answers: Iterable[GuardAnswer]) -> Permission:
+    """What `evaluate` comes to. Where nobody was asked, nobody has allowed it."""
+    given = tuple(answers)
+    against = {at.guard: at.answer for at in given if at.answer is not Answer.PASS}
+    if not given:
+        return Permission.NO
+    if not against:
+        return Permission.ACT
+    firm = {
+        name: answer
+        for name, answer in against.items()
+        if _BY_NAME[name].reach is not Reach.AUTOMATIC
+    }
+    if not firm:
+        return Permission.PROPOSE
+    return Permission.WOULD if firm == {"mode": Answer.DENY} else Permission.NO
+
+
+def trips(answers: Iterable[GuardAnswer], facts: Facts) -> tuple[tuple[str, str], ...]:
+    """The breakers that these answers open, each with its reason: what a budget stops goes on only
+    after somebody has had a look.
+    """
+    scopes = {
+        "budget_connector": scope_of(facts.target.connect, facts.target.connector),
+        "budget_fleet": FLEET,
+    }
+    return tuple(
+        (scopes[answer.guard], answer.said)
+        for answer in answers
+        if answer.guard in scopes and answer.answer is Answer.DENY
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A guard for people: `default` is what it is measured by under a policy."""
+
+    number: int
+    name: str
+    law: str
+    default: str
+    stages: tuple[Stage, ...]
+    actions: tuple[Action, ...]
+    kinds: tuple[Kind, ...]
+    reach: Reach
+
+
+def describe(policy: Policy) -> Iterator[Described]:
+    """Every guard, in the order of their numbers."""
+    for guard in GUARDS:
+        yield Described(
+            number=guard.number,
+            name=guard.name,
+            law=guard.law,
+            default=guard.default.format(
+                p=policy, b=policy.budgets, stop_on=", ".join(policy.stop_on)
+            ),
+            stages=tuple(at for at in Stage if at in guard.stages),
+            actions=tuple(at for at in Action if at in guard.actions),
+            kinds=tuple(at for at in Kind if at in guard.kinds),
+            reach=guard.reach,
+        )

@@ -1,0 +1,203 @@
+"""All guards: what each is called, when it is asked, of which actions and connectors, and whose
+plans it holds back. Read by guards.py; a guard that is not here is not asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from offsetwatch.remedy.guards import bounds, evidence, ourselves, world
+from offsetwatch.remedy.model.facts import Kind
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.replies import Reply, Stage
+
+
+class Reach(StrEnum):
+    """Whose plans a guard holds back.
+
+    everyone    whoever wants it
+    detected    what no person has asked for: somebody's own plan rests on his own evidence
+    automatic   only what no person has approved either; where nothing else speaks against a plan it
+                is proposed
+    """
+
+    EVERYONE = "everyone"
+    DETECTED = "detected"
+    AUTOMATIC = "automatic"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard.
+
+    number      of the design's table up to 50; ours beyond
+    law         one sentence: what has to be so
+    default     what it is measured by, with fields of Policy in braces
+    takes       the facts that it is asked with
+    needs       those of them without which its answer is unknown
+    """
+
+    number: int
+    name: str
+    law: str
+    judge: Callable[..., Reply]
+    stages: frozenset[Stage]
+    actions: frozenset[Action]
+    kinds: frozenset[Kind]
+    reach: Reach
+    default: str
+    takes: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+_P, _S, _A = Stage.PLAN, Stage.ADMIT, Stage.ALTER
+_ALWAYS = (_P, _S, _A)
+_RESTART, _STOP, _SKIP, _RESTORE = (
+    Action.RESTART_FAILED,
+    Action.STOP,
+    Action.SKIP_ONE,
+    Action.RESTORE,
+)
+_ANY = (_RESTART, _STOP, _SKIP, _RESTORE)
+_OURS = (_RESTART, _STOP, _SKIP)  # what may be done without a person
+_MOVES = (_SKIP, _RESTORE)
+_SINK, _MIRROR, _SOURCE = Kind.SINK, Kind.MIRROR, Kind.SOURCE
+_STORED = (_MIRROR, _SOURCE)  # in an offsets topic
+_LOGGED = (_SINK, _MIRROR)  # offsets are those of a log
+
+
+def _guard(
+    number: int,
+    judge: Callable[..., Reply],
+    stages: tuple[Stage, ...],
+    actions: tuple[Action, ...],
+    reach: Reach = Reach.EVERYONE,
+    default: str = "",
+    kinds: tuple[Kind, ...] = tuple(Kind),
+) -> Guard:
+    hints = typing.get_type_hints(judge)
+    takes = tuple(inspect.signature(judge).parameters)
+    paragraph = (inspect.getdoc(judge) or "").partition("\n\n")[0]
+    return Guard(
+        number=number,
+        name=judge.__name__,
+        law=" ".join(paragraph.split()),
+        judge=judge,
+        stages=frozenset(stages),
+        actions=frozenset(actions),
+        kinds=frozenset(kinds),
+        reach=reach,
+        default=default,
+        takes=takes,
+        needs=tuple(name for name in takes if type(None) not in typing.get_args(hints[name])),
+    )
+
+
+_DETECTED, _AUTOMATIC = Reach.DETECTED, Reach.AUTOMATIC
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    _guard(1, ourselves.mode, _ALWAYS, _ANY, default="mode {p.mode.value}"),
+    _guard(1, ourselves.mode_auto, _ALWAYS, _OURS, _AUTOMATIC, "mode {p.mode.value}"),
+    _guard(2, ourselves.kill_switch, _ALWAYS, _ANY, default="{p.stop_file}"),
+    _guard(2, ourselves.pause, _ALWAYS, _ANY),
+    _guard(3, ourselves.auto_connector, (_P, _A), _OURS, _AUTOMATIC, "none is listed"),
+    _guard(4, ourselves.auto_action, _ALWAYS, _OURS, _AUTOMATIC, "nothing is listed"),
+    _guard(5, ourselves.operator, (_P, _S), (_STOP, *_MOVES)),
+    _guard(5, ourselves.unmanaged, (_P, _S), (_STOP, _SKIP), _AUTOMATIC, "unmanaged: false"),
+    _guard(6, world.version, (_P,), (_STOP, *_MOVES), default="3.6"),
+    _guard(6, world.offsets_api, (_P,), _MOVES),
+    _guard(7, world.same_place, _ALWAYS, _ANY),
+    _guard(8, world.follows_its_group, (_P,), (_SKIP,), kinds=(_SINK,)),
+    _guard(8, world.writes_before_it_commits, (_P,), (_SKIP,), _AUTOMATIC, kinds=(_SINK,)),
+    _guard(8, world.opaque, (_P,), (_SKIP,), kinds=(_SOURCE,)),
+    _guard(9, world.wanted_running, (_P, _S), _OURS),
+    _guard(10, evidence.observed, (_P,), _OURS, _DETECTED),
+    _guard(
+        11,
+        evidence.repeated,
+        (_P,),
+        (_SKIP,),
+        _DETECTED,
+        "{p.failures} failures, {p.failures_span_s:.0f} s, {p.restarts} restarts",
+    ),
+    _guard(12, evidence.poison_class, (_P,), (_SKIP,), _DETECTED),
+    _guard(13, evidence.no_veto, (_P, _S), (_SKIP,), _DETECTED),
+    _guard(14, evidence.identified, (_P,), (_SKIP,), _DETECTED),
+    _guard(15, world.first_of_the_batch, (_P, _A), (_SKIP,), kinds=(_SINK,)),
+    _guard(15, world.first_that_exists, (_P, _A), (_SKIP,), kinds=(_MIRROR,)),
+    _guard(16, evidence.quorum, (_P,), (_SKIP,), _DETECTED, f"{evidence.SIGNALS} signals"),
+    _guard(17, evidence.alone, (_P, _S), (_SKIP,), _DETECTED, f"fewer than {evidence.ALIKE}"),
+    _guard(18, bounds.storm, _ALWAYS, _OURS, default="more than 3 and 10 %, or 3 and half; 900 s"),
+    _guard(19, bounds.blast, (_S,), _ANY, default="{p.per_connect} per Connect, {p.total} in all"),
+    _guard(20, bounds.cool_down, (_P, _S), (_SKIP,), _DETECTED, "{p.cool_down_s:.0f} s"),
+    _guard(
+        21,
+        bounds.budget_connector,
+        (_S,),
+        (_SKIP,),
+        _DETECTED,
+        "{b.connector_hour} an hour, {b.connector_day} a day, {b.connector_week} in 7 days",
+    ),
+    _guard(
+        22,
+        bounds.budget_fleet,
+        (_S,),
+        (_SKIP,),
+        _DETECTED,
+        "{b.fleet_hour} an hour, {b.fleet_day} a day",
+    ),
+    _guard(23, bounds.one_record, (_P,), (_SKIP,), default=f"{bounds.RECORDS}"),
+    _guard(24, world.one_step, (_P, _A), (_SKIP,), kinds=_LOGGED),
+    _guard(25, bounds.progress, (_P,), (_SKIP,), _AUTOMATIC, f"{bounds.PROGRESS_RECORDS} records"),
+    _guard(26, world.receipt, (_A,), (_SKIP,), kinds=_LOGGED),
+    _guard(27, world.backup, (_A,), _MOVES),
+    _guard(28, world.in_the_log, (_P, _A), (_SKIP,), kinds=_LOGGED),
+    _guard(28, world.same_topic, (_S, _A), (_SKIP,), kinds=_LOGGED),
+    _guard(29, world.one_raw_key, (_P, _A), _MOVES, kinds=_STORED),
+    _guard(30, world.read_just_now, _ALWAYS, _ANY, default="60 s, 10 s before an offset is set"),
+    _guard(30, world.views_agree, _ALWAYS, (_SKIP,)),
+    _guard(31, world.fence, (_S, _A), (_SKIP,)),  # a person restores over whatever there is
+    _guard(31, world.stands_still, (_A,), _MOVES),
+    _guard(31, world.group_empty, (_A,), _MOVES, kinds=(_SINK,)),
+    _guard(32, world.settled, (_A,), _MOVES, default=f"{world.SETTLE_S:.0f} s"),
+    _guard(33, world.nobody_else, (_S, _A), _ANY),
+    _guard(34, world.same_config, (_S, _A), _ANY),
+    _guard(35, world.same_incarnation, (_S, _A), _ANY),
+    _guard(36, world.in_time, (_A,), (_SKIP,), default="{p.stop_total_s:.0f} s"),
+    _guard(38, ourselves.plan_age, (_S,), _ANY, default="3600 s proposed, 600 s approved"),
+    _guard(39, ourselves.maintenance, (_P, _S), _ANY),
+    _guard(40, ourselves.approver, (_S,), _ANY),
+    _guard(41, ourselves.approved_plan, (_S, _A), _ANY),
+    _guard(42, ourselves.clock, _ALWAYS, _OURS, _AUTOMATIC, f"{ourselves.CLOCK_SKEW_S:.0f} s"),
+    _guard(43, ourselves.journal, _ALWAYS, _ANY, default="100 MB"),
+    _guard(44, ourselves.start_grace, (_P,), _OURS, _DETECTED, "{p.start_grace_s:.0f} s"),
+    _guard(45, evidence.shown_first, (_P,), _OURS, _AUTOMATIC, "{p.alert_before_s:.0f} s"),
+    _guard(46, bounds.breaker, (_P, _S), (_RESTART, _SKIP)),
+    _guard(47, bounds.proven, (_P,), _OURS, _AUTOMATIC, "1"),
+    _guard(
+        48,
+        bounds.small,
+        (_P,),
+        (_STOP, _SKIP),
+        _AUTOMATIC,
+        f"{bounds.TASKS} tasks, {bounds.PARTITIONS} partitions",
+    ),
+    _guard(49, world.not_internal, (_P,), (_STOP, *_MOVES)),
+    _guard(50, ourselves.same_policy, (_S, _A), _ANY),
+    _guard(51, evidence.restarts_left, (_P, _S), (_RESTART,), _DETECTED, "2, 300 s apart"),
+    _guard(52, evidence.restart_helps, (_P,), (_RESTART,), _DETECTED),
+    _guard(53, evidence.harmful, (_P,), (_STOP,), _DETECTED, "{stop_on}"),
+    _guard(54, ourselves.restored_by_a_person, _ALWAYS, (_RESTORE,)),
+)
+
+ELSEWHERE: Final = {
+    37: "how often and how long a step is tried is the engine's own (progress.Limits)",
+}
+
+# What is not asked of a plan that a person has approved.
+AUTOMATIC: Final = frozenset(guard.name for guard in GUARDS if guard.reach is Reach.AUTOMATIC)

@@ -1,0 +1,82 @@
+"""What would be better than to change an offset: remedies that Connect and Kafka have themselves.
+
+They work on every record of that kind and need nobody at night; each is one sentence that names the
+settings. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offsetwatch.remedy.classify.stages import PUT
+
+# KAFKA-16087: before it, a source that tolerates errors could drop another record than the bad one.
+TOLERANT_SOURCES_FROM: Final = (3, 7)
+
+DEAD_LETTERS: Final = (
+    "Set errors.tolerance=all and errors.deadletterqueue.topic.name (and "
+    "errors.deadletterqueue.context.headers.enable=true): Connect then puts records that it cannot "
+    "convert or transform aside by itself, this one and those that follow."
+)
+ERRANT_RECORDS: Final = (
+    "If this sink reports bad records (ErrantRecordReporter, its documentation says so), "
+    "errors.tolerance=all with errors.deadletterqueue.topic.name puts them aside."
+)
+SHOW_RECORDS: Final = (
+    "Set errors.log.enable=true and errors.log.include.messages=true: the worker's log then names "
+    "the topic, partition and offset of each record that fails."
+)
+TELL_DEFAULTS: Final = (
+    "If this connector goes by its worker's converters, give worker_properties_file under connect "
+    "in the configuration of offsetwatch: Connect does not return them."
+)
+ONE_AT_A_TIME: Final = (
+    "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "
+    "the record itself."
+)
+LOOK_AT_WRITER: Final = (
+    "Look at who writes this topic and with which schema, and at the converters of this connector, "
+    "before any record is skipped: more than one fails."
+)
+LARGER_REQUESTS: Final = (
+    "Raise producer.override.max.request.size of the connector and max.message.bytes of the topic "
+    "that it copies to: the record is then copied instead of lost."
+)
+TOLERATE_AT_SOURCE: Final = (
+    "errors.tolerance=all would let it pass over what it cannot write, but without a copy: sources "
+    "have no dead letters."
+)
+NOT_TOLERATE_AT_SOURCE: Final = (
+    "Do not set errors.tolerance=all before Kafka Connect 3.7: it may drop another record than the "
+    "bad one (KAFKA-16087)."
+)
+OTHER_REPLICAS: Final = (
+    "Look at the disks of the brokers, and move the leadership of the partition to a replica whose "
+    "copy is sound: the record is then read instead of lost."
+)
+DEBEZIUM_MODE: Final = (
+    "Set event.processing.failure.handling.mode=warn for a while: it then passes over events that "
+    "it cannot decode by itself, and logs each."
+)
+BOUND_THE_QUERY: Final = (
+    "Fix or move the row in the database, or leave it out by a view or a query: rows that share "
+    "its timestamp are lost with every offset that passes over it."
+)
+MEND_THE_FILE: Final = "Fix the line in the file, without changing its length."
+ASK_THE_CONNECTOR: Final = (
+    "Look for a setting of this connector that passes over what it cannot process: what its "
+    "offsets mean only it knows."
+)
+
+
+def for_sink(stage: str | None) -> tuple[str, ...]:
+    """By the stage that fails."""
+    if stage == PUT:
+        return (ERRANT_RECORDS, ONE_AT_A_TIME)
+    return (DEAD_LETTERS, SHOW_RECORDS)
+
+
+def for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:
+    """For a record that a mirror cannot write."""
+    modern = connect_version is not None and connect_version >= TOLERANT_SOURCES_FROM
+    return (LARGER_REQUESTS, TOLERATE_AT_SOURCE if modern else NOT_TOLERATE_AT_SOURCE)

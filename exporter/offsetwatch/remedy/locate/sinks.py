@@ -1,0 +1,341 @@
+"""Which record a sink cannot get past. Pure; called by windows.py.
+
+A sink takes a batch of up to max.poll.records, converts it, transforms it, hands it to put(), and
+commits what came before it when it fails. So the record is one of the window that begins at the
+committed offset, of any partition that stands still; and a skip is exact only if it is the first.
+
+Each method below points at a record only if it leaves no other. They must all point at the same
+one, our own decode must not speak against it, and it must be what is committed. Otherwise nothing
+is named, and what Connect itself could do about it is recommended instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from offsetwatch.model.evidence import PARTITIONS, RECORDS, Evidence, EvidenceItem
+from offsetwatch.model.records import Headers, RawRecord
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.classify.stages import PUT
+from offsetwatch.remedy.locate import native
+from offsetwatch.remedy.locate.coordinates import Coordinates, in_dead_letters, in_log
+from offsetwatch.remedy.locate.poison import (
+    Answer,
+    Identified,
+    NotIdentified,
+    Place,
+    Seen,
+    SinkSubject,
+    Suspect,
+    fields_of,
+    only_corrupt,
+    record_at,
+    refusal,
+    suspects,
+    unplaced,
+    whole_number,
+    with_field,
+)
+from offsetwatch.remedy.locate.sink_decode import STAGES, against, converters_at, decode, untold
+from offsetwatch.remedy.model.plan import Pair
+
+OFFSET_FIELD: Final = "kafka_offset"
+ALONE_MIN: Final = 2  # failures, one record at a time, at the same offset
+
+_METHODS: Final = ("decode", "only_record", "one_at_a_time", "error_log", "dead_letter", "checksum")
+
+
+class _Pointer(NamedTuple):
+    method: str
+    at: TopicPartition
+    offset: int
+
+
+def sink_place(pair: Pair) -> Place | None:
+    """Where a sink stands: what is committed is the record that is next. None if that is not so."""
+    partition, offset = fields_of(pair.partition), fields_of(pair.offset)
+    topic, number = partition.get("kafka_topic"), whole_number(partition, "kafka_partition")
+    committed = whole_number(offset, OFFSET_FIELD)
+    if not isinstance(topic, str) or number is None or committed is None:
+        return None
+    return Place(TopicPartition(topic, number), committed)
+
+
+def find_in_sink(
+    subject: SinkSubject,
+    seen: Mapping[TopicPartition, Seen],
+    letters: tuple[Headers, ...] | None = (),
+    uncommitted: frozenset[TopicPartition] | None = None,
+) -> Answer:
+    """See the module.
+
+    letters        the headers of its newest dead letters; None if they could not be read
+    uncommitted    partitions with records, of which it has committed nothing yet; None if nobody
+                   knows
+    """
+    denied = sink_refusal(subject)
+    if denied is not None:
+        return denied
+    assert subject.failure is not None
+    found = suspects(subject.partitions, sink_place, seen)
+    if isinstance(found, NotIdentified):
+        return found
+    if subject.failure.kind == "corrupt":
+        return _corrupt(subject, found)
+    return _Search(subject, found, letters, uncommitted).answer()
+
+
+def sink_refusal(subject: SinkSubject) -> NotIdentified | None:
+    """Why no log needs to be read at all."""
+    return _refused(subject) or unplaced(subject.partitions, sink_place)
+
+
+def _refused(subject: SinkSubject) -> NotIdentified | None:
+    failure, facts = subject.failure, subject.facts
+    if failure is None:
+        return NotIdentified(
+            "no_failure",
+            "no task of it has failed: it waits or retries, as for a target that is unreachable; "
+            "no record is known to be the cause",
+        )
+    denied = refusal(failure)
+    if denied is not None or failure.kind == "corrupt":
+        return denied
+    if failure.stage not in STAGES:
+        return NotIdentified(
+            "stage_unknown",
+            "it is unknown at which stage it failed, so a record may not be the cause",
+        )
+    if failure.stage != PUT and facts.tolerant is not False:
+        return NotIdentified(
+            "tolerance_already_on",
+            "it tolerates errors (errors.tolerance), or may: a record that cannot be converted or "
+            "transformed would not have ended its task",
+        )
+    return None
+
+
+def _corrupt(subject: SinkSubject, found: tuple[Suspect, ...]) -> Answer:
+    suspect = only_corrupt(found)
+    if isinstance(suspect, NotIdentified):
+        return suspect
+    record = suspect.seen.salvaged
+    assert record is not None
+    if record.offset != suspect.place.next:
+        return _gap(suspect, record)
+    return _identified(subject, suspect, record, ("checksum",), (), (native.OTHER_REPLICAS,))
+
+
+def _identified(
+    subject: SinkSubject,
+    suspect: Suspect,
+    record: RawRecord,
+    methods: tuple[str, ...],
+    evidence: Evidence,
+    recommend: tuple[str, ...],
+) -> Identified:
+    assert record.offset == suspect.place.next
+    frm = suspect.standing.pair
+    return Identified(
+        record=record_at(subject.kafka, suspect, record),
+        frm=frm,
+        to=with_field(frm, OFFSET_FIELD, record.offset + 1),
+        method=methods[0],
+        sha256=record.sha256,
+        size_bytes=record.size_bytes,
+        evidence=evidence,
+        also=methods[1:],
+        recommend=recommend,
+    )
+
+
+def _gap(suspect: Suspect, record: RawRecord) -> NotIdentified:
+    return NotIdentified(
+        "gap_at_committed",
+        f"{suspect.place.next} is committed, where no record is any more: {record.offset} is the "
+        "first after it; only a person skips over what is not there",
+    )
+
+
+class _Search:
+    """One search for a record that a converter, a transform or put() fails on."""
+
+    def __init__(
+        self,
+        subject: SinkSubject,
+        found: tuple[Suspect, ...],
+        letters: tuple[Headers, ...] | None,
+        uncommitted: frozenset[TopicPartition] | None,
+    ) -> None:
+        assert subject.failure is not None
+        self._subject = subject
+        self._facts = subject.facts
+        self._stage = subject.failure.stage or ""
+        self._suspects = found
+        self._letters = letters
+        self._uncommitted = uncommitted
+        self._converters = converters_at(self._stage)
+        self._decoded = decode(found, self._facts, self._stage)
+        self._recommend = native.for_sink(self._stage)
+
+    def answer(self) -> Answer:
+        """The record that all methods point at, if it is the one that is committed."""
+        unreadable = [at for at in self._suspects if at.window.corrupt_at is not None]
+        if unreadable:
+            return self._none(
+                "window_corrupt",
+                "a record that it will come to is corrupt, which is not what it failed for",
+            )
+        if len(self._decoded.bad) > 1:
+            return NotIdentified(
+                "more_than_one_record_fails",
+                f"{len(self._decoded.bad)} of {self._decoded.records} records fail our own decode: "
+                "that is what is written there, and not one record",
+                self._evidence(),
+                (native.LOOK_AT_WRITER, *self._recommend),
+            )
+        pointers = sorted(set(self._pointers()), key=lambda at: _METHODS.index(at.method))
+        places = {(at.at, at.offset) for at in pointers}
+        if len(places) > 1:
+            return self._disagree(pointers)
+        if not pointers:
+            return self._nothing()
+        return self._pointed(pointers)
+
+    # --- methods -------------------------------------------------------------------------------
+
+    def _pointers(self) -> Iterator[_Pointer]:
+        decoded = self._decoded
+        if decoded.whole and not decoded.unknown:
+            yield from (
+                _Pointer("decode", at.suspect.place.at, at.record.offset)
+                for at in decoded.bad
+                if at.stage in self._converters
+            )
+        yield from self._alone()
+        if self._facts.logs_records and self._subject.log is not None:
+            yield from self._said("error_log", in_log(self._subject.log, self._subject.connector))
+        if self._facts.dead_letters is not None and self._letters is not None:
+            said = in_dead_letters(self._letters, self._subject.connector)
+            yield from self._said("dead_letter", said)
+
+    def _alone(self) -> Iterator[_Pointer]:
+        """There was only one record that it could have failed on. What put() throws may be about
+        one that it was given before, unless it is known to keep none back.
+        """
+        sure = self._stage != PUT or self._subject.put_at_once
+        all_known = self._uncommitted is not None and not self._uncommitted
+        if len(self._suspects) != 1 or not all_known or not sure:
+            return
+        suspect = self._suspects[0]
+        if suspect.standing.moved is not False:
+            return  # what is committed may be another one than when it failed
+        window = suspect.window
+        if not window.records:
+            return
+        pointer = _Pointer("", suspect.place.at, window.records[0].offset)
+        if len(window.records) == 1 and window.next_offset >= window.end:
+            yield pointer._replace(method="only_record")
+        if self._facts.batch_max == 1 and self._subject.failures_alone >= ALONE_MIN:
+            yield pointer._replace(method="one_at_a_time")
+
+    def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
+        """What Connect said of this stage; what lies before the committed offset is long past."""
+        committed = {
+            place.at: place.next
+            for standing in self._subject.partitions
+            if (place := sink_place(standing.pair)) is not None
+        }
+        for said in found:
+            here = said.stage == self._stage or said.stage in self._converters
+            if here and said.offset >= committed.get(said.at, 0):
+                yield _Pointer(method, said.at, said.offset)
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _pointed(self, pointers: list[_Pointer]) -> Answer:
+        _, at, offset = pointers[0]
+        suspect = next((each for each in self._suspects if each.place.at == at), None)
+        if suspect is None:
+            return self._disagree(pointers, "nothing there stands still")
+        where, window = f"{at.topic}-{at.partition}@{offset}", suspect.window
+        record = next((each for each in window.records if each.offset == offset), None)
+        if record is None and offset < window.next_offset:
+            return self._none("record_is_gone", f"{where} failed, and is no longer there")
+        if record is None or record is not window.records[0]:
+            return self._none(
+                "committed_before_poison",
+                f"{where} fails, and {suspect.place.next} is committed: a skip would also skip the "
+                "good records in between",
+                EvidenceItem("fails", where),
+            )
+        if offset != suspect.place.next:
+            return _gap(suspect, record)
+        contradiction = against(record, self._facts, self._stage)
+        if contradiction is not None:
+            return self._disagree(pointers, contradiction)
+        methods = tuple(pointer.method for pointer in pointers)
+        return _identified(
+            self._subject, suspect, record, methods, self._evidence(), self._recommend
+        )
+
+    def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NotIdentified:
+        said = tuple(
+            EvidenceItem(at.method, f"{at.at.topic}-{at.at.partition}@{at.offset}")
+            for at in pointers
+        )
+        more = (EvidenceItem("against it", contradiction),) if contradiction else ()
+        return NotIdentified(
+            "methods_disagree",
+            "what is known of the record that fails contradicts itself",
+            (*said, *more, *self._evidence()),
+            self._recommend,
+        )
+
+    def _nothing(self) -> NotIdentified:
+        """Why no method had anything to say."""
+        decoded = self._decoded
+        if not self._converters:
+            return self._none(
+                "ambiguous_window",
+                f"any of {decoded.records} records may be the one: what a transform or put() makes "
+                "of them is not visible from outside",
+            )
+        if not decoded.whole:
+            return self._none(
+                "window_too_large", "what it takes at once is more than is read of a log here"
+            )
+        if decoded.bad and not decoded.unknown:
+            bad = decoded.bad[0]
+            return self._none(
+                "methods_disagree",
+                f"{bad.record.offset} fails our own decode at {bad.stage}, and the task failed at "
+                f"{self._stage}",
+            )
+        if decoded.unknown or decoded.framed:
+            if untold(self._facts.converters, self._stage):
+                self._recommend = (*self._recommend, native.TELL_DEFAULTS)
+            return self._none(
+                "not_decoded",
+                f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "
+                "decoded here as its converter does it",
+            )
+        return self._none(
+            "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
+        )
+
+    def _none(self, reason: str, said: str, *more: EvidenceItem) -> NotIdentified:
+        return NotIdentified(reason, said, (*more, *self._evidence()), self._recommend)
+
+    def _evidence(self) -> Evidence:
+        """For people; nothing of what records hold."""
+        found = (
+            EvidenceItem("stage", self._stage),
+            EvidenceItem("stand still", len(self._suspects), PARTITIONS),
+            EvidenceItem("inspected", self._decoded.records, RECORDS),
+        )
+        unread = (
+            (EvidenceItem("dead letters", "could not be read"),) if self._letters is None else ()
+        )
+        return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))

@@ -1,0 +1,64 @@
+"""Who is at work on a connector: a lock of the kernel, which ends with its process however that
+ends. Called by journal.py, of whose folder it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from offsetwatch.disk import claim
+from offsetwatch.errors import Busy, JournalDamaged
+
+
+@contextmanager
+def at_work(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
+    """Be the one process that works on this connector. Raises Busy naming the one that does, and
+    JournalDamaged where locks do not work.
+    """
+    path = _path(folder, place, connector)
+    with _opened(path) as handle:
+        try:
+            holder = claim(handle, since)
+        except OSError as exc:  # a network file system
+            raise _unlockable(path, exc) from exc
+        if holder is not None:
+            by = holder or "a process that has not said who it is"
+            raise Busy(f"{connector} ({place}) is being changed by {by}: nothing was done")
+        yield
+
+
+def busy(folder: Path, place: str, connector: str) -> bool:
+    """Whether a process works on this connector now."""
+    path = _path(folder, place, connector)
+    if not path.exists():
+        return False
+    with _opened(path) as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as exc:
+            raise _unlockable(path, exc) from exc
+    return False
+
+
+def _path(folder: Path, place: str, connector: str) -> Path:
+    return folder / hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise _unlockable(path, exc) from exc
+    return os.fdopen(handle, "r+", encoding="utf-8")
+
+
+def _unlockable(path: Path, exc: OSError) -> JournalDamaged:
+    return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")

@@ -1,0 +1,292 @@
+"""What configuration and the past allow: modes, selectors, budgets, storms, freezes.
+
+Pure: `now` (Unix seconds) is an argument, and what must be remembered between two moments is passed
+in and out. policies.py makes a Policy of a configuration; guards.py asks it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.fleet import Skip, Whose
+from offsetwatch.remedy.model.plan import Action
+
+_RANK: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
+_DAY_S: Final = 86_400
+_HOUR_S: Final = 3_600
+WEEK_S: Final = 7 * _DAY_S  # how far back skips are counted
+STORM_FLOOR: Final = 3  # of few connectors a tenth is none; three at once can be three accidents
+STORM_SHARE: Final = 0.1
+STORM_CALM_S: Final = 900.0  # health flaps around a threshold: what is over stays over for so long
+
+
+# --- what may be done for whom --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Connectors for which these actions need nobody's approval.
+
+    connectors  whole names, * stands for any characters
+    unmanaged   a person says that nobody else sets these connectors back
+    """
+
+    connect: str
+    connectors: tuple[str, ...]
+    actions: tuple[str, ...]
+    unmanaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time zone: from each moment on so many seconds east of UTC. The first holds from ever."""
+
+    offsets: tuple[tuple[float, int], ...] = ((0.0, 0),)
+
+    def local(self, now: float) -> float:
+        """Seconds since 1970 on a wall clock there."""
+        at = bisect_right([since for since, _ in self.offsets], now) - 1
+        return now + self.offsets[max(at, 0)][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a day, each week.
+
+    days        on which it begins, 0 for Monday
+    start_s, end_s  seconds since midnight on a wall clock; it ends on the next day where end is not
+                    after start
+    """
+
+    days: tuple[int, ...]
+    start_s: int
+    end_s: int
+    clock: Clock = Clock()
+
+    def holds(self, now: float) -> bool:
+        """Whether it is on."""
+        day, second = divmod(int(self.clock.local(now)), _DAY_S)
+        today = (day + 3) % 7  # 1970 began on a Thursday
+        if self.start_s < self.end_s:
+            return today in self.days and self.start_s <= second < self.end_s
+        begun = today in self.days and second >= self.start_s
+        return begun or ((today - 1) % 7 in self.days and second < self.end_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How many records may be skipped within a time."""
+
+    connector_hour: int = 3
+    connector_day: int = 10
+    connector_week: int = 30
+    fleet_hour: int = 10
+    fleet_day: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """See exporter/offsetwatch/config/remedy_shape.py, which says what each of these is for.
+
+    skip_safe       classes of sinks that are known, or said, to be moved by their group's offset
+    skip_unsafe     simple names of sinks that are known not to be
+    """
+
+    mode: Mode = Mode.OBSERVE
+    second_person: bool = True
+    auto: tuple[Rule, ...] = ()
+    skip_safe: tuple[str, ...] = ()
+    skip_unsafe: tuple[str, ...] = ()
+    sink_data_errors: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    failures: int = 3
+    failures_span_s: float = 600.0
+    restarts: int = 2
+    alert_before_s: float = 900.0
+    start_grace_s: float = 600.0
+    cool_down_s: float = 900.0
+    budgets: Budgets = Budgets()
+    per_connect: int = 1
+    total: int = 3
+    stop_total_s: float = 180.0
+    probation_s: float = 120.0
+    deny: tuple[Window, ...] = ()
+    only_in: tuple[Window, ...] = ()
+    stop_file: str = ""
+    stop_on: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """By which a plan knows that it was made under another one. Every value is plain and in
+        order, so the same policy is always the same text.
+        """
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+    def allowed(self, connect: str, connector: str, action: Action) -> bool:
+        """Whether this needs nobody's approval here. Nothing is allowed that is not named."""
+        return any(action in rule.actions for rule in self._rules(connect, connector))
+
+    def listed(self, connect: str, connector: str) -> bool:
+        """Whether anything needs nobody's approval here."""
+        return next(self._rules(connect, connector), None) is not None
+
+    def unmanaged(self, connect: str, connector: str) -> bool:
+        """Whether a person has said that nobody else sets this connector back."""
+        return any(rule.unmanaged for rule in self._rules(connect, connector))
+
+    def _rules(self, connect: str, connector: str) -> Iterator[Rule]:
+        return (
+            rule
+            for rule in self.auto
+            if rule.connect == connect
+            and any(selects(selector, connector) for selector in rule.connectors)
+        )
+
+    def mode_of(
+        self, connect: str, connector: str, action: Action, *, lowered_to: Mode | None = None
+    ) -> Mode:
+        """How far remedy goes by itself here: the least of what is configured, what a person has
+        since lowered it to (None: nobody has), and what is allowed for this connector.
+        """
+        here = Mode.AUTO if self.allowed(connect, connector, action) else Mode.PROPOSE
+        return min(self.mode, lowered_to or self.mode, here, key=_RANK.__getitem__)
+
+    def data_errors(self, class_name: str) -> frozenset[str]:
+        """The exceptions by which this class of sink says that a record is bad."""
+        return frozenset(
+            name for of, names in self.sink_data_errors if of == class_name for name in names
+        )
+
+    def frozen(self, now: float) -> str | None:
+        """Why nothing may be planned now; None if it may."""
+        if any(window.holds(now) for window in self.deny):
+            return "inside a maintenance window that forbids plans"
+        if self.only_in and not any(window.holds(now) for window in self.only_in):
+            return "outside the maintenance windows that allow plans"
+        return None
+
+
+def selects(selector: str, name: str) -> bool:
+    """Whether a selector means this name: all of it, from its first to its last character."""
+    first, *others = selector.split("*")
+    if not others:
+        return selector == name and name != ""
+    *middle, last = others
+    if len(name) < len(first) + len(last):
+        return False
+    if not (name.startswith(first) and name.endswith(last)) or not name:
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+class Profile(StrEnum):
+    """Whether the group's offset says where a sink goes on."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+
+def profile(policy: Policy, class_name: str) -> Profile:
+    """Of a class of sink connector. What is known to be unsafe stays so, whatever is configured."""
+    if class_name.rpartition(".")[2].removesuffix("Connector") in policy.skip_unsafe:
+        return Profile.UNSAFE
+    return Profile.SAFE if class_name in policy.skip_safe else Profile.UNKNOWN
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+def overdrawn(
+    policy: Policy, skips: Iterable[Skip], held: frozenset[Whose], whose: Whose, now: float
+) -> str | None:
+    """Which budget of this connector one more skip would break; None if none.
+
+    held    whose plans are not over: what they skipped, or are about to, counts however old it is
+    """
+    bounds = policy.budgets
+    return _over(
+        [skip for skip in skips if skip.whose == whose],
+        held & {whose},
+        now,
+        (bounds.connector_hour, _HOUR_S, "hour"),
+        (bounds.connector_day, _DAY_S, "day"),
+        (bounds.connector_week, WEEK_S, "7 days"),
+    )
+
+
+def overdrawn_by_all(
+    policy: Policy, skips: Iterable[Skip], held: frozenset[Whose], now: float
+) -> str | None:
+    """The same of all connectors together."""
+    bounds = policy.budgets
+    return _over(
+        list(skips),
+        held,
+        now,
+        (bounds.fleet_hour, _HOUR_S, "hour"),
+        (bounds.fleet_day, _DAY_S, "day"),
+    )
+
+
+def _over(
+    skips: list[Skip], held: frozenset[Whose], now: float, *bounds: tuple[int, int, str]
+) -> str | None:
+    for most, window_s, name in bounds:
+        # What seems to lie ahead, by a clock that was set back since, counts as just now.
+        counted = [skip for skip in skips if skip.whose in held or skip.at > now - window_s]
+        count = len(counted) + len(held - {skip.whose for skip in counted})
+        if count >= most:
+            return f"{count} skipped within the last {name}; at most {most} are allowed"
+    return None
+
+
+# --- breakers -------------------------------------------------------------------------------------
+
+FLEET: Final = "*"  # the scope of the breaker that holds everything
+
+
+def scope_of(connect: str, connector: str) -> str:
+    """The scope of a connector's own breaker, as fleet.py has it."""
+    return f"{connect}/{connector}"
+
+
+# --- storms ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """Whether too much is ill at once for remedies of single connectors.
+
+    calm_since  of one that rages: since when fewer are ill; None while as many are
+    """
+
+    rages: bool = False
+    calm_since: float | None = None
+
+
+def storm_after(storm: Storm, *, connectors: int, unhealthy: int, now: float) -> Storm:
+    """The storm, now that so many of so many are unhealthy, those in remediation among them.
+
+    Of a small fleet the most that may be ill is not rounded up to what would be all of it.
+    """
+    most = max(STORM_FLOOR, STORM_SHARE * connectors)
+    if unhealthy > most or (unhealthy >= STORM_FLOOR and 2 * unhealthy > connectors):
+        return Storm(rages=True)
+    if not storm.rages:
+        return Storm()
+    calm_since = now if storm.calm_since is None else min(storm.calm_since, now)
+    if now - calm_since >= STORM_CALM_S:
+        return Storm()
+    return Storm(rages=True, calm_since=calm_since)

@@ -1,0 +1,187 @@
+"""The plans of guarded remediation: each action as absolute steps. Pure.
+
+There are no others: nothing here resets, deletes, or writes to a topic of Connect's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.model.evidence import Evidence
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    AnyStep,
+    Copy,
+    Expect,
+    Freeze,
+    Pair,
+    Plan,
+    Prove,
+    RecordAt,
+    Remedy,
+    Restart,
+    Settle,
+    State,
+    Subject,
+    ToState,
+    Watch,
+)
+
+DETECTOR: Final = "detector"
+RESTART_QUIET_S: Final = 30.0  # most tasks that fail again do so at their first poll or record
+QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifteen
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What all plans have in common.
+
+    at, by          Unix seconds, and who asked: DETECTOR where nobody did
+    original        the state that the connector is in
+    the rest        see Remedy
+    """
+
+    plan_id: str
+    at: float
+    by: str
+    subject: Subject
+    original: State
+    incident: str
+    config_sha256: str
+    evidence: Evidence = ()
+    signature: str | None = None
+    incarnation: str | None = None
+    token: str | None = None
+    policy_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What is skipped: a record as it was read, and the offset before and after it, both absolute.
+
+    frm     what must be committed still, or nothing is changed
+    """
+
+    record: RecordAt
+    sha256: str
+    size_bytes: int
+    frm: Pair
+    to: Pair
+
+
+def skip_key(subject: Subject, record: RecordAt) -> str:
+    """Return what makes it the same skip, whoever plans it, whenever: this record, for this
+    connector of this Connect cluster.
+
+    By ids that outlive names, where there are any. A Connect cluster has none of its own: several
+    on one Kafka cluster may have connectors of one name, and its configured name tells them apart.
+    """
+    whose = (subject.identity or "", subject.place, subject.connector)
+    return _hashed(*whose, *_fields_of(record))
+
+
+def skip_key_of_any(subject: Subject, record: RecordAt) -> str:
+    """Return the key of journals that did not yet tell Connect clusters on one Kafka cluster
+    apart.
+    """
+    return _hashed(subject.identity or subject.place, subject.connector, *_fields_of(record))
+
+
+def _fields_of(record: RecordAt) -> tuple[str, ...]:
+    return (
+        record.kafka,
+        record.topic_id,
+        record.topic,
+        str(record.partition),
+        str(record.offset),
+    )
+
+
+def _hashed(*fields: str) -> str:
+    return hashlib.sha256("\0".join(fields).encode()).hexdigest()
+
+
+def skip_one(
+    about: About, what: Skipped, *, quarantine: str, stop_total_s: float, quiet_s: float
+) -> Plan:
+    """Copy a record, stop, set the offset behind it if it still stands before it, and run again."""
+    record = what.record
+    key = skip_key(about.subject, record)
+    steps: tuple[AnyStep, ...] = (
+        Copy(record, what.sha256, what.size_bytes, key, quarantine),
+        ToState(State.STOPPED),
+        Settle(QUIET_S),
+        Freeze(),
+        Expect((what.frm,)),
+        Alter((what.to,)),
+        ToState(State.RUNNING),
+        Prove(what.to, record, quiet_s),
+    )
+    log = f"{record.kafka}/{record.topic}-{record.partition}"
+    verb = f"skip the record at offset {record.offset} of {log} for {about.subject.connector}"
+    remedy = _remedy(about, Action.SKIP_ONE, skip_key=key, stop_total_s=stop_total_s)
+    return _plan(about, verb, steps, remedy, final=State.RUNNING)
+
+
+def stop(about: About) -> Plan:
+    """Stop it, and leave it so until a person acts."""
+    verb = f"stop {about.subject.connector} until a person acts"
+    steps = (ToState(State.STOPPED),)
+    return _plan(about, verb, steps, _remedy(about, Action.STOP), final=State.STOPPED)
+
+
+def restart_failed(about: About) -> Plan:
+    """Restart what has failed of it, once, and watch whether it runs."""
+    verb = f"restart what has failed of {about.subject.connector}"
+    steps = (Restart(include_tasks=True, only_failed=True), Watch(RESTART_QUIET_S))
+    return _plan(about, verb, steps, _remedy(about, Action.RESTART_FAILED), final=about.original)
+
+
+def restore(about: About, pairs: tuple[Pair, ...], backup: str) -> Plan:
+    """Give it the offsets of a backup again."""
+    stop: tuple[AnyStep, ...] = (ToState(State.STOPPED), Settle(QUIET_S), Freeze(), Alter(pairs))
+    again = () if about.original is State.STOPPED else (ToState(about.original),)
+    verb = f"restore the offsets of {about.subject.connector} from {backup}"
+    remedy = _remedy(about, Action.RESTORE)
+    return _plan(about, verb, (*stop, *again), remedy, final=about.original)
+
+
+def _remedy(
+    about: About,
+    action: Action,
+    *,
+    skip_key: str | None = None,
+    stop_total_s: float | None = None,
+) -> Remedy:
+    return Remedy(
+        action=action,
+        incident=about.incident,
+        skip_key=skip_key,
+        config_sha256=about.config_sha256,
+        signature=about.signature,
+        incarnation=about.incarnation,
+        token=about.token,
+        policy_sha256=about.policy_sha256,
+        evidence=about.evidence,
+        stop_total_s=stop_total_s,
+    )
+
+
+def _plan(
+    about: About, verb: str, steps: tuple[AnyStep, ...], remedy: Remedy, *, final: State
+) -> Plan:
+    return Plan(
+        plan_id=about.plan_id,
+        verb=verb,
+        subject=about.subject,
+        steps=steps,
+        original=about.original,
+        final=final,
+        created_at=Moment(about.at),
+        created_by=about.by,
+        remedy=remedy,
+    )

@@ -1,0 +1,381 @@
+"""Copies of records that are skipped: what is told with them, and how a record is put into another
+record, or into a file, and got out again exactly as it was. Pure.
+
+In the topic a copy has the key and the value of the record untouched. Its headers come first and in
+their order; after them those that Connect's own dead letter queue writes, for tools that know
+these; then ours, and last how many of them all are the record's own. So a record whose headers have
+names like ours, or like Connect's, comes out as it went in. The copy's own timestamp is that of
+copying: by the record's, retention would take the copy of an old record at once.
+
+A file is lines of JSON: what there is to tell, key and value in pieces of base64, and how many
+lines there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from offsetwatch.model.records import Headers, RawRecord, TimestampType
+
+CONNECT: Final = "__connect.errors."
+OURS: Final = "__offsetwatch."
+COUNT: Final = f"{OURS}headers"  # the last one
+KEPT: Final = "a copy is kept: "  # what the journal says of it, before where it is
+ID_CHARS: Final = 32
+CHUNK_BYTES: Final = 768 * 1024  # of a file: 1 MiB of base64
+# What Connect calls the stages of a task, by what remedy calls them.
+_STAGES: Final = {
+    "converter_key": "KEY_CONVERTER",
+    "converter_value": "VALUE_CONVERTER",
+    "converter_header": "HEADER_CONVERTER",
+    "transform": "TRANSFORMATION",
+    "put": "TASK_PUT",
+    "producer_send": "KAFKA_PRODUCE",
+    "poll": "TASK_POLL",
+}
+_STAGES_BACK: Final = {theirs: ours for ours, theirs in _STAGES.items()}
+_TYPES: Final[dict[str, TimestampType]] = {"create": "create", "append": "append", "none": "none"}
+
+
+class About(msgspec.Struct, frozen=True):
+    """Why a record was set aside, and whose it was. Names and ids only.
+
+    kafka            the configured name of the cluster it came from; topic_id and cluster_id are
+                     what outlives names, as far as the brokers tell
+    stage            see classify.Failure
+    class_name       of what failed there, a converter or a transformation
+    """
+
+    skip_key: str
+    plan_id: str
+    incident: str
+    connector: str
+    connect_cluster: str
+    kafka: str
+    topic_id: str = ""
+    cluster_id: str | None = None
+    stage: str | None = None
+    exception_class: str | None = None
+    task_id: str | None = None
+    class_name: str | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A copy that was read back, and is the record.
+
+    where       `kafka/topic-partition@offset`, or a file's path
+    sha256      of the record (model.records)
+    at          Unix seconds, of the copying
+    """
+
+    where: str
+    partition: int | None
+    offset: int | None
+    path: str | None
+    sha256: str
+    at: float
+
+
+class Quarantine(Protocol):
+    """Where copies are kept. Every call may raise ClientError, and OSError where files are."""
+
+    @property
+    def name(self) -> str:
+        """`kafka/topic`, or the path of a folder: what a plan says."""
+        ...
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """The newest copy under this key, of this record if one is named; read, and as it was
+        written. None only if there is none.
+        """
+        ...
+
+    def put(self, record: RawRecord, about: About) -> Receipt:
+        """Copy a record, read the copy back and compare: what has no receipt is not kept. After an
+        Ambiguous error the copy may be there, or come yet: `find` tells. Twice does no harm.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A record that was got out of its copy again, exactly."""
+
+    record: RawRecord
+    about: About
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A copy that is not what was written."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A copy, as it is listed: without the record's bytes.
+
+    record      where it came from: topic, partition, offset
+    problem     why it is not what was written; None if it is
+    """
+
+    id: str
+    receipt: Receipt
+    about: About
+    record: tuple[str, int, int]
+    size_bytes: int
+    problem: str | None = None
+
+
+def receipt_id(skip_key: str, sha256: str) -> str:
+    """By which a person names a copy; copies of one record for one skip have the same."""
+    return f"{key_id(skip_key)}{sha256[: ID_CHARS // 2]}"
+
+
+def key_id(skip_key: str) -> str:
+    """How the ids of all copies under this key begin."""
+    return _sha256(skip_key.encode())[: ID_CHARS // 2]
+
+
+def partition_of(skip_key: str, partitions: int) -> int:
+    """In which partition of the topic a copy is to be looked for."""
+    return int(_sha256(skip_key.encode())[:16], 16) % partitions
+
+
+def _sha256(part: bytes) -> str:
+    return hashlib.sha256(part).hexdigest()
+
+
+# --- in another record ----------------------------------------------------------------------------
+
+
+def enclosed(record: RawRecord, about: About) -> Headers:
+    """The headers of the copy; its key and value are the record's."""
+    stage = about.stage if about.stage is None else _STAGES.get(about.stage, about.stage)
+    connect: tuple[tuple[str, str | None], ...] = (
+        ("topic", record.topic),
+        ("partition", str(record.partition)),
+        ("offset", str(record.offset)),
+        ("connector.name", about.connector),
+        ("task.id", about.task_id),
+        ("stage", stage),
+        ("class.name", about.class_name),
+        ("exception.class.name", about.exception_class),
+    )
+    ours: tuple[tuple[str, str | None], ...] = (
+        ("plan_id", about.plan_id),
+        ("skip_key", about.skip_key),
+        ("incident", about.incident),
+        ("connect_cluster", about.connect_cluster),
+        ("kafka", about.kafka),
+        ("cluster_id", about.cluster_id),
+        ("topic_id", about.topic_id),
+        ("leader_epoch", _text(record.leader_epoch)),
+        ("timestamp", _text(record.timestamp_ms)),
+        ("timestamp_type", record.timestamp_type),
+        ("key_sha256", None if record.key is None else _sha256(record.key)),
+        ("value_sha256", None if record.value is None else _sha256(record.value)),
+        ("sha256", record.sha256),
+        ("null_key", _flag(record.key is None)),
+        ("null_value", _flag(record.value is None)),
+        ("headers", str(len(record.headers))),
+    )
+    return (
+        *record.headers,
+        *((f"{CONNECT}{name}", value.encode()) for name, value in connect if value is not None),
+        *((f"{OURS}{name}", None if value is None else value.encode()) for name, value in ours),
+    )
+
+
+def rebuilt(copy: RawRecord) -> SetAside | Damaged | None:
+    """The record that a copy was made of; None for what is no copy of ours at all."""
+    if not copy.headers or copy.headers[-1][0] != COUNT:
+        return None
+    try:
+        count = int(copy.headers[-1][1] or b"")
+        told = _told(copy.headers[count:])
+        record = _record(copy, told, copy.headers[:count])
+        about = _about(told)
+        wanted = _needed(told, f"{OURS}sha256")
+        nulls = {name: told[f"{OURS}null_{name}"] for name in ("key", "value")}
+    except (KeyError, TypeError, ValueError, IndexError) as exc:
+        return Damaged(f"its headers are not as they were written: {exc}")
+    for name, part in (("key", copy.key), ("value", copy.value)):
+        if nulls[name] != _flag(part is None):
+            return Damaged(f"its {name} is not as it was written: null or not")
+    if record.sha256 != wanted:
+        return Damaged("it does not hash to what was written")
+    return SetAside(record, about)
+
+
+def _told(headers: Headers) -> dict[str, str | None]:
+    """Ours and Connect's, by name. Raises ValueError if one came twice."""
+    told = {name: None if value is None else value.decode() for name, value in headers}
+    if len(told) != len(headers):
+        raise ValueError("one is there twice")
+    return told
+
+
+def _needed(told: Mapping[str, str | None], name: str) -> str:
+    value = told[name]
+    if value is None:
+        raise ValueError(f"{name} is null")
+    return value
+
+
+def _record(copy: RawRecord, told: Mapping[str, str | None], headers: Headers) -> RawRecord:
+    epoch, stamp = told[f"{OURS}leader_epoch"], told[f"{OURS}timestamp"]
+    return RawRecord(
+        topic=_needed(told, f"{CONNECT}topic"),
+        partition=int(_needed(told, f"{CONNECT}partition")),
+        offset=int(_needed(told, f"{CONNECT}offset")),
+        leader_epoch=None if epoch is None else int(epoch),
+        timestamp_ms=None if stamp is None else int(stamp),
+        timestamp_type=_TYPES[_needed(told, f"{OURS}timestamp_type")],
+        key=copy.key,
+        value=copy.value,
+        headers=headers,
+    )
+
+
+def _about(told: Mapping[str, str | None]) -> About:
+    stage = told.get(f"{CONNECT}stage")
+    return About(
+        skip_key=_needed(told, f"{OURS}skip_key"),
+        plan_id=_needed(told, f"{OURS}plan_id"),
+        incident=_needed(told, f"{OURS}incident"),
+        connector=_needed(told, f"{CONNECT}connector.name"),
+        connect_cluster=_needed(told, f"{OURS}connect_cluster"),
+        kafka=_needed(told, f"{OURS}kafka"),
+        topic_id=_needed(told, f"{OURS}topic_id"),
+        cluster_id=told[f"{OURS}cluster_id"],
+        stage=None if stage is None else _STAGES_BACK.get(stage, stage),
+        exception_class=told.get(f"{CONNECT}exception.class.name"),
+        task_id=told.get(f"{CONNECT}task.id"),
+        class_name=told.get(f"{CONNECT}class.name"),
+    )
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _flag(given: bool) -> str:  # noqa: FBT001 - the one thing it is given
+    return "true" if given else "false"
+
+
+# --- in a file ------------------------------------------------------------------------------------
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The first line: all but key and value. The lengths are None for null."""
+
+    sha256: str
+    at: float
+    about: About
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    timestamp_ms: int | None
+    timestamp_type: TimestampType
+    headers: Headers
+    key_bytes: int | None
+    value_bytes: int | None
+    size_bytes: int
+    v: Literal[1] = 1
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    of: Literal["key", "value"]
+    data: bytes
+
+
+class _End(msgspec.Struct, frozen=True):
+    lines: int
+
+
+def filed(record: RawRecord, about: About, at: float) -> Iterator[bytes]:
+    """The lines of a file that holds a record."""
+    yield _line(
+        Head(
+            sha256=record.sha256,
+            at=at,
+            about=about,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+            timestamp_ms=record.timestamp_ms,
+            timestamp_type=record.timestamp_type,
+            headers=record.headers,
+            key_bytes=None if record.key is None else len(record.key),
+            value_bytes=None if record.value is None else len(record.value),
+            size_bytes=record.size_bytes,
+        )
+    )
+    count = 2
+    parts: tuple[tuple[Literal["key", "value"], bytes | None], ...]
+    parts = (("key", record.key), ("value", record.value))
+    for of, part in parts:
+        for begin in range(0, len(part or b""), CHUNK_BYTES):
+            yield _line(_Piece(of, (part or b"")[begin : begin + CHUNK_BYTES]))
+            count += 1
+    yield _line(_End(count))
+
+
+def _line(what: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(what) + b"\n"
+
+
+def head(line: bytes) -> Head | Damaged:
+    """What the first line of a file tells."""
+    try:
+        return msgspec.json.decode(line, type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        return Damaged(f"its first line cannot be read: {exc}")
+
+
+def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
+    """The record that a file holds."""
+    rest = iter(lines)
+    told = head(next(rest, b""))
+    if isinstance(told, Damaged):
+        return told
+    parts: dict[str, list[bytes]] = {"key": [], "value": []}
+    count, end = 1, None
+    try:
+        for line in rest:
+            count += 1
+            if end is not None:
+                return Damaged("it continues after its last line")
+            found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+            if "lines" in found:
+                end = msgspec.json.decode(line, type=_End)
+            else:
+                piece = msgspec.json.decode(line, type=_Piece)
+                parts[piece.of].append(piece.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        return Damaged(f"line {count} cannot be read: {exc}")
+    if end is None or end.lines != count:
+        return Damaged("it is cut short")
+    record = RawRecord(
+        topic=told.topic,
+        partition=told.partition,
+        offset=told.offset,
+        leader_epoch=told.leader_epoch,
+        timestamp_ms=told.timestamp_ms,
+        timestamp_type=told.timestamp_type,
+        key=None if told.key_bytes is None else b"".join(parts["key"]),
+        value=None if told.value_bytes is None else b"".join(parts["value"]),
+        headers=told.headers,
+    )
+    if record.sha256 != told.sha256:
+        return Damaged("it does not hash to what was written")
+    return SetAside(record, told.about)

@@ -1,0 +1,426 @@
+"""From an incident, or a person's wish, to a plan and what every guard says of it.
+
+Evidence is read anew each time: an alert, or a finding, is a reason to look and nothing more.
+Called by agent.py, in its thread. Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from offsetwatch.errors import ClientError
+from offsetwatch.model.evidence import TIMES, Evidence, EvidenceItem
+from offsetwatch.remedy import backups
+from offsetwatch.remedy.brokers import known
+from offsetwatch.remedy.circumstances import (
+    Case,
+    Now,
+    changes_of,
+    incarnation,
+    kind_of,
+    unlisted_at,
+    view_of,
+)
+from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
+from offsetwatch.remedy.drivers.rest_sight import Sight, config_sha256
+from offsetwatch.remedy.gathering import Gatherer
+from offsetwatch.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
+from offsetwatch.remedy.locate.poison import Identified, NotIdentified
+from offsetwatch.remedy.model import desk, proposals
+from offsetwatch.remedy.model.facts import Approval
+from offsetwatch.remedy.model.incidents import Incident, What
+from offsetwatch.remedy.model.plan import Action, Pair, Plan, State, Subject
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.records import Told
+from offsetwatch.remedy.runner import fresh_plan_id
+from offsetwatch.remedy.state_pins import (
+    compare_incarnation,
+    compare_state,
+    parse_pin,
+    pin_state,
+)
+from offsetwatch.state.snapshot import Snapshot
+
+FAILURE: Final = "failure"  # in a plan's evidence: its kind, and the class of the exception
+
+
+class Finder(Protocol):
+    """Who looks for the record that cannot be got past (windows.py). Reads; what cannot be read is
+    a reason, and no exception.
+    """
+
+    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Identified | NotIdentified:
+        """The record that an incident is about."""
+
+    def named(
+        self, case: Case, now: Now, snapshot: Snapshot, to: Pair
+    ) -> Identified | NotIdentified:
+        """The record that is skipped if a partition is given this offset."""
+
+
+class Admitted(NamedTuple):
+    """What the guards say right before a plan begins, and the breakers that this opens."""
+
+    answers: tuple[GuardAnswer, ...]
+    tripped: tuple[tuple[str, str], ...]
+
+
+class Planned(NamedTuple):
+    """A person's plan, and what the guards said when it was made."""
+
+    plan: Plan
+    answers: tuple[GuardAnswer, ...]
+
+
+Wanted = Planned | desk.Refused | desk.NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What came of looking at an incident, for one action.
+
+    plan        None where there is none to be made; `said` is then why
+    answers     of every guard that was asked
+    """
+
+    action: Action
+    case: Case
+    plan: Plan | None
+    answers: tuple[GuardAnswer, ...]
+    said: str = ""
+    recommend: tuple[str, ...] = ()
+
+
+class Planner:
+    """See the module.
+
+    past        folded from the journal up to now (fleet.Fleet)
+    quarantine  where copies go, as plans say it
+    """
+
+    def __init__(
+        self,
+        *,
+        sight_of: Callable[[str], Sight],
+        gatherer: Gatherer,
+        finder: Finder,
+        snapshot: Callable[[], Snapshot],
+        policy: Policy,
+        quarantine: str,
+        state_dir: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._sight_of = sight_of
+        self._gatherer = gatherer
+        self._finder = finder
+        self._snapshot = snapshot
+        self._policy = policy
+        self._quarantine = quarantine
+        self._state_dir = state_dir
+        self._clock = clock
+
+    def case_of(self, incident: Incident) -> Case:
+        """The incident, and the one action that may help: the least there is.
+
+        A restart first: most of what fails once does not fail twice. What fails over and over, by
+        something in a record, may be skipped; what never fails and stands still, too.
+        """
+        case = Case(incident.connect_cluster, incident.connector, Action.NOTIFY, incident=incident)
+        match incident.what:
+            case What.HARMFUL:
+                return replace(case, action=Action.STOP)
+            case What.FROZEN:
+                return replace(case, action=Action.SKIP_ONE)
+        failure = self._failure(incident)
+        over_and_over = self._gatherer.failures(incident) >= self._policy.failures
+        skippable = failure is not None and failure.kind in SKIPPABLE and failure.veto is None
+        action = Action.SKIP_ONE if over_and_over and skippable else Action.RESTART_FAILED
+        return replace(case, action=action, failure=failure)
+
+    def consider(self, case: Case) -> Considered:
+        """What could be done about it, and what every guard says of that."""
+        return self._skip(case) if case.action is Action.SKIP_ONE else self._judged(case)
+
+    def look_around(self) -> None:
+        """What takes more than one moment to tell; once a round."""
+        self._gatherer.look_around()
+
+    def killed(self) -> bool:
+        """Whether the stop file is there, or nobody can tell."""
+        return self._gatherer.stop_file() is not False
+
+    def admit(self, plan: Plan, incident: Incident | None, approval: Approval | None) -> Admitted:
+        """The guards once more, right before a plan begins, held against what it is pinned to."""
+        facts = self._gatherer.gather(self._of_plan(plan, incident, approval))
+        by_person = plan.created_by != proposals.DETECTOR
+        answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
+        return Admitted(answers, trips(answers, facts))
+
+    def outlived(self, plan: Plan) -> str | None:
+        """Why a plan can begin at no time any more: what it is pinned to is another by now, and
+        none of that comes back. None where it may begin, or nobody can tell.
+        """
+        assert plan.remedy is not None
+        case, pins = self._of_plan(plan, None, None), plan.remedy
+        sight, snapshot = self._sight_of(case.connect), self._snapshot()
+        seen, config = known(sight.seen, case.connector), known(sight.config, case.connector)
+        if seen is None or config is None:
+            return None
+        changes = changes_of(snapshot, case.connect, case.connector)
+        pin = parse_pin(pins.token)
+        state = None if pin is None else compare_state(pin, seen.standing.state, changes)
+        pinned = (
+            (
+                "its configuration has changed",
+                pins.config_sha256,
+                config_sha256(case.connector, config),
+            ),
+            (
+                "it was deleted and created again",
+                pins.incarnation,
+                compare_incarnation(
+                    pins.incarnation,
+                    pin,
+                    changes,
+                    unlisted_at=unlisted_at(snapshot, case.connect, case.connector),
+                    created_at=plan.created_at,
+                ),
+            ),
+            (
+                "another client has changed its state since",
+                None if pin is None else pin.text,
+                None if state is None else state.text,
+            ),
+        )
+        known_pins = (at for at in pinned if None not in at[1:])
+        return next((said for said, was, is_ in known_pins if was != is_), None)
+
+    def before_altering(
+        self,
+        plan: Plan,
+        incident: Incident | None,
+        approval: Approval | None,
+        *,
+        stopped_at: float,
+        receipt_sha256: str | None,
+    ) -> tuple[str, ...]:
+        """What speaks against going on, now that the connector stands still and all its offsets are
+        backed up; nothing if nothing does.
+        """
+        case = replace(
+            self._of_plan(plan, incident, approval),
+            altering=True,
+            backed_up=True,
+            stopped_at=stopped_at,
+            receipt_sha256=receipt_sha256,
+        )
+        answers = self._answers(case, Stage.ALTER)
+        return tuple(f"{at.guard}: {at.said}" for at in answers if at.answer is not Answer.PASS)
+
+    def for_person(self, asked: desk.Asked, by: str) -> Wanted:
+        """The plan of a person's wish, with what the guards say of it; or why there is none."""
+        known = view_of(self._snapshot(), asked.connect_cluster, asked.connector)
+        if known is None:
+            return desk.NotFound()
+        action = Action(asked.wish.value)
+        case = Case(asked.connect_cluster, asked.connector, action, by_person=True)
+        if action is Action.RESTORE:
+            return self._restore(case, asked, by)
+        if action is Action.SKIP_ONE:
+            return self._skip_for(case, asked, by)
+        return self._wanted(self._judged(case, by=by, because=asked.because))
+
+    # --- plans -----------------------------------------------------------------------------------
+
+    def _failure(self, incident: Incident) -> Failure | None:
+        """What the task that failed most often died of, by its trace of now."""
+        view = view_of(self._snapshot(), incident.connect_cluster, incident.connector)
+        sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
+        try:
+            traces = self._sight_of(incident.connect_cluster).traces(incident.connector)
+        except ClientError:
+            return None
+        found = [classify(trace, sink_data) for trace in traces.values()]
+        failures = [at for at in found if at is not None]
+        # Tasks that died of different things have no one cause: the one that vetoes counts.
+        vetoed = [at for at in failures if at.veto is not None or at.kind not in SKIPPABLE]
+        return next(iter((*vetoed, *failures)), None)
+
+    def _skip(self, case: Case) -> Considered:
+        now = self._gatherer.now(case.connect, case.connector)
+        found = self._finder.find(case, now, self._snapshot())
+        if isinstance(found, NotIdentified):
+            return Considered(
+                case.action,
+                case,
+                None,
+                (),
+                said=f"{found.reason}: {found.said}",
+                recommend=found.recommend,
+            )
+        return self._judged(replace(case, found=found))
+
+    def _skip_for(self, case: Case, asked: desk.Asked, by: str) -> Wanted:
+        """A person names the partition and the offset that it is to have; the record in between is
+        read, and there must be exactly one.
+        """
+        if asked.pair is None:
+            return desk.Refused(said="a skip needs a partition and an offset")
+        now = self._gatherer.now(case.connect, case.connector)
+        found = self._finder.named(case, now, self._snapshot(), asked.pair)
+        if isinstance(found, NotIdentified):
+            return desk.Refused(said=f"{found.reason}: {found.said}")
+        return self._wanted(self._judged(replace(case, found=found), by=by, because=asked.because))
+
+    def _restore(self, case: Case, asked: desk.Asked, by: str) -> Wanted:
+        if asked.backup is None:
+            return desk.Refused(said="a restore needs the name of a backup")
+        kept = {at.path.name: at.path for at in backups.found(self._state_dir)}
+        path = kept.get(asked.backup)
+        if path is None:
+            return desk.NotFound()
+        pairs = tuple(
+            Pair(partition, offset)
+            for name, partition, offset in backups.entries(path.read_bytes())
+            if name == case.connector
+        )
+        if not pairs:
+            return desk.Refused(said=f"{asked.backup} holds no offset of {case.connector}")
+        return self._wanted(
+            self._judged(case, by=by, because=asked.because, restored=(pairs, asked.backup))
+        )
+
+    def _judged(
+        self,
+        case: Case,
+        *,
+        by: str = proposals.DETECTOR,
+        because: str = "",
+        restored: tuple[tuple[Pair, ...], str] | None = None,
+    ) -> Considered:
+        """Make the plan, and ask every guard about it."""
+        now = self._gatherer.now(case.connect, case.connector)
+        about = self._about(case, now, by=by, because=because)
+        if about is None:
+            said = "Connect does not return what a plan needs"
+            return Considered(case.action, case, None, (), said=said)
+        plan = self._plan(case, about, restored)
+        made = replace(case, plan=plan)
+        return Considered(case.action, made, plan, self._answers(made, Stage.PLAN))
+
+    def _plan(
+        self, case: Case, about: proposals.About, restored: tuple[tuple[Pair, ...], str] | None
+    ) -> Plan:
+        match case.action:
+            case Action.STOP:
+                return proposals.stop(about)
+            case Action.RESTART_FAILED:
+                return proposals.restart_failed(about)
+            case Action.RESTORE:
+                assert restored is not None
+                return proposals.restore(about, *restored)
+        found = case.found
+        assert found is not None
+        return proposals.skip_one(
+            about,
+            proposals.Skipped(found.record, found.sha256, found.size_bytes, found.frm, found.to),
+            quarantine=self._quarantine,
+            stop_total_s=self._policy.stop_total_s,
+            quiet_s=self._policy.probation_s,
+        )
+
+    def _about(self, case: Case, now: Now, *, by: str, because: str) -> proposals.About | None:
+        snapshot = self._snapshot()
+        if now.root is None or now.seen is None or now.config is None:
+            return None
+        changes = changes_of(snapshot, case.connect, case.connector)
+        at = self._clock()
+        incident = case.incident
+        failures = 0 if incident is None else self._gatherer.failures(incident)
+        return proposals.About(
+            plan_id=fresh_plan_id(at),
+            at=at,
+            by=by,
+            subject=Subject(
+                driver=self._driver(case),
+                place=case.connect,
+                connector=case.connector,
+                kind=kind_of(view_of(snapshot, case.connect, case.connector)).value,
+                identity=now.root.kafka_cluster_id,
+            ),
+            original=_asked_state(now.seen.standing.state),
+            incident="" if incident is None else incident.key,
+            config_sha256=config_sha256(case.connector, now.config),
+            evidence=_evidence(case, because, failures),
+            signature=None if case.failure is None else case.failure.signature,
+            incarnation=incarnation(snapshot, case.connect, case.connector),
+            token=pin_state(now.seen.standing.state, changes).text,
+            policy_sha256=self._policy.sha256,
+        )
+
+    def _driver(self, case: Case) -> str:
+        """A restart changes nothing that is declared: no operator minds it."""
+        owned = self._sight_of(case.connect).operator_managed
+        return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
+
+    def _answers(self, case: Case, stage: Stage) -> tuple[GuardAnswer, ...]:
+        facts = self._gatherer.gather(case)
+        return evaluate(facts, self._policy, stage, by_person=case.by_person)
+
+    def _of_plan(self, plan: Plan, incident: Incident | None, approval: Approval | None) -> Case:
+        assert plan.remedy is not None
+        case = Case(
+            plan.subject.place,
+            plan.subject.connector,
+            plan.remedy.action,
+            incident=incident,
+            plan=plan,
+            approval=approval,
+            by_person=plan.created_by != proposals.DETECTOR,
+        )
+        if incident is None or case.by_person or plan.remedy.action is not Action.SKIP_ONE:
+            return case
+        case = replace(case, failure=self._failure(incident))
+        now = self._gatherer.now(case.connect, case.connector)
+        found = self._finder.find(case, now, self._snapshot())
+        return replace(case, found=found if isinstance(found, Identified) else None)
+
+    def _wanted(self, considered: Considered) -> Wanted:
+        if considered.plan is None:
+            return desk.Refused(said=considered.said)
+        return Planned(considered.plan, considered.answers)
+
+
+def _asked_state(state: str) -> State:
+    """What it was asked to be, as far as its state tells."""
+    match state:
+        case "paused":
+            return State.PAUSED
+        case "stopped":
+            return State.STOPPED
+    return State.RUNNING
+
+
+def _evidence(case: Case, because: str, failures: int) -> Evidence:
+    told: list[EvidenceItem] = []
+    if because:
+        told.append(EvidenceItem("because", because))
+    if case.incident is not None:
+        told.append(EvidenceItem(case.incident.finding, case.incident.said))
+    if failures:
+        told.append(EvidenceItem("failed in a row", failures, TIMES))
+    if case.failure is not None:
+        said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
+        told.append(EvidenceItem(FAILURE, said))
+    if case.found is not None:
+        told.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
+        told += case.found.evidence
+    return tuple(told)
+
+
+def told(answers: tuple[GuardAnswer, ...]) -> tuple[Told, ...]:
+    """As the journal has them."""
+    return tuple(Told(at.number, at.guard, at.answer.value, at.said) for at in answers)

@@ -1,0 +1,157 @@
+"""Who asks, and what that allows.
+
+A token is compared by its hash, as the configuration has it: what an attacker could learn from how
+long that takes is a hash, and of no use. A certificate was verified by TLS; here its alternative
+names are looked up, never its common name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import structlog
+
+from offsetwatch.config import Client, Control, Token, User
+from offsetwatch.config.files import problem_with, read_private, stamp, tokens_in
+
+_BEARER = re.compile(r"[Bb]earer +([\x21-\x7e]{1,512})")
+_SANS: Final = {"DNS": "dns", "URI": "uri", "email": "email", "IP Address": "ip"}
+
+log = structlog.get_logger()
+
+
+class Role(StrEnum):
+    """Each of the first four may do what those before it may; a hook does one thing, and that
+    nobody else.
+    """
+
+    VIEWER = "viewer"
+    PROPOSER = "proposer"
+    APPROVER = "approver"
+    OPERATOR = "operator"
+    HOOK = "hook"
+
+    def allows(self, needed: Role) -> bool:
+        """Whether this role may do what needs that one."""
+        if Role.HOOK in (self, needed):
+            return self is needed
+        return _RANK[self] >= _RANK[needed]
+
+
+_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+
+
+class Principal:
+    """Somebody who was recognised."""
+
+    def __init__(self, configured: Token | Client | User) -> None:
+        self.name = configured.name
+        self.role = Role(configured.role)
+        self._clusters = None if configured.connect is None else frozenset(configured.connect)
+        self._connectors = configured.connectors
+
+    @property
+    def sees_all(self) -> bool:
+        """Not held to some connectors."""
+        return self._clusters is None and self._connectors is None
+
+    def sees(self, connect_cluster: str, connector: str) -> bool:
+        """Whether a connector is any business of theirs."""
+        if self._clusters is not None and connect_cluster not in self._clusters:
+            return False
+        return self._connectors is None or self._connectors.allows(connector)
+
+
+class Principals:
+    """Everybody whom the configuration names. For one thread."""
+
+    def __init__(self, control: Control) -> None:
+        self._tokens = [_Holder(token) for token in control.tokens]
+        self._clients = [(client.san, Principal(client)) for client in control.clients]
+        self._users = {user.user: Principal(user) for user in control.users}
+
+    def who(
+        self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
+    ) -> Principal | None:
+        """Who has sent these headers over a connection with this (verified) certificate. A header
+        counts where there is one: a wrong token is not made good by a certificate.
+        """
+        if authorization:
+            return self._by_token(authorization, now)
+        return None if not certificate else self._by_certificate(certificate)
+
+    @property
+    def users(self) -> bool:
+        """Whether anybody is known by a password."""
+        return bool(self._users)
+
+    def of_user(self, user: str) -> Principal | None:
+        """Who is known by a password under this name."""
+        return self._users.get(user)
+
+    def _by_token(self, authorization: Sequence[str], now: float) -> Principal | None:
+        given = _BEARER.fullmatch(authorization[0])
+        if given is None or len(authorization) > 1:
+            return None
+        sha256 = hashlib.sha256(given[1].encode()).digest()
+        found: Principal | None = None
+        for holder in self._tokens:
+            if holder.has(sha256, now):
+                found = holder.principal
+        return found
+
+    def _by_certificate(self, certificate: Mapping[str, Any]) -> Principal | None:
+        """None as well for a certificate of two: which one of them asks?"""
+        names = set(_names(certificate.get("subjectAltName", ())))
+        found = [principal for san, principal in self._clients if _canonical(san) in names]
+        return found[0] if len(found) == 1 else None
+
+
+class _Holder:
+    """Whom a token or two make known. A file is read again when it has changed."""
+
+    def __init__(self, token: Token) -> None:
+        self.principal = Principal(token)
+        self._path = token.token_file
+        self._expires_at = None if token.expires is None else token.expires.timestamp()
+        self._hashes: tuple[bytes, ...] = ()
+        self._stamp: object = None
+        if token.token_sha256 is not None:
+            self._hashes = (bytes.fromhex(token.token_sha256),)
+
+    def has(self, sha256: bytes, now: float) -> bool:
+        if self._path is not None:
+            self._look()
+        same = [hmac.compare_digest(sha256, own) for own in self._hashes]
+        return any(same) and (self._expires_at is None or now < self._expires_at)
+
+    def _look(self) -> None:
+        assert self._path is not None
+        now = stamp(self._path)
+        if now is not None and now == self._stamp:
+            return
+        self._stamp = now
+        try:
+            tokens = tokens_in(read_private(self._path))
+        except (OSError, ValueError) as exc:
+            # Gone, or readable by others: in both cases it is no secret to rely on any more.
+            self._hashes = ()
+            log.warning("token_unusable", principal=self.principal.name, reason=problem_with(exc))
+            return
+        self._hashes = tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
+
+
+def _names(alternatives: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for kind, value in alternatives:
+        if kind in _SANS:
+            yield _canonical(f"{_SANS[kind]}:{value}")
+
+
+def _canonical(san: str) -> str:
+    """Names of hosts are the same in capitals and without."""
+    return san.lower() if san.startswith("dns:") else san

@@ -1,0 +1,209 @@
+"""What is wrong, and how everything makes progress, as one document: /api/v1/findings. Called by
+http.py, and by the verbs, which also read what a daemon answered.
+
+    at                 when the snapshot was made
+    ready, waiting_for are all inputs caught up, and in words which are not
+    findings           the worst first: [{name, severity: "critical" | "warning" | "info",
+                         connect_cluster, connector: ... | null, subject, summary, since,
+                         evidence: [{name, value, unit}], next, runbook_url: ... | null,
+                         supersedes: [name]}], 500 at most
+    superseded         findings that still hold and are not listed, because another one says it:
+                         [{name, connect_cluster, connector,
+                           superseded_by: {name, connect_cluster, connector, subject}}]
+    findings_left_out  how many more there are, none of them more severe than those that are listed;
+                         /metrics counts them, and people are notified of them all the same
+    judgements         of connectors and flows, then of source partitions:
+                         [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
+                           subject, verdict, rule, reason, since, evidence: [{name, value, unit}]}]
+
+`summary` begins with the connector, flow, topic or cluster. `next` is the command to run next, and
+`runbook_url` absolute, or null without notify.runbooks_url. `supersedes` names findings of the same
+connector that hold as well, are not listed beside this one and are not over. `name`, `severity` and
+`verdict` are public names (model/findings.py says what they mean), `rule` is the number of the law
+that decided (judge/verdicts.py). `subject` is the source partition's label, `source->target` of a
+flow and "" of a connector. `since` is when it was first so without having been otherwise in
+between, across restarts of the daemon. Evidence is in order of weight: `value` is a number with its
+`unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit `time`), words (unit
+null), or null. What cannot be seen for now is "unknown" by law 1, with the reason, and goes on
+afterwards as if it had been seen.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+
+from offsetwatch import documents
+from offsetwatch.model.evidence import Evidence
+from offsetwatch.model.findings import (
+    FINDINGS_MAX,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+from offsetwatch.model.moments import Moment
+from offsetwatch.state.snapshot import Snapshot
+
+# What says that a connector or a task has failed, and that a position is past the end of its log.
+FAILURES: Final = frozenset(
+    {
+        FindingName.CONNECTOR_FAILED,
+        FindingName.TASK_FAILED,
+        FindingName.POISON_SUSPECTED,
+        FindingName.RESTART_LOOP,
+    }
+)
+AHEAD: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
+
+
+def _named(names: type[StrEnum]) -> msgspec.Meta:
+    return msgspec.Meta(examples=[name.value for name in names])
+
+
+class FindingRow(msgspec.Struct, frozen=True):
+    """One finding as a document has it. Names that a newer daemon adds are read as texts."""
+
+    name: Annotated[str, _named(FindingName)]
+    severity: Annotated[str, _named(Severity)]
+    connect_cluster: str
+    connector: str | None
+    subject: str
+    summary: str
+    since: Moment
+    evidence: Evidence = ()
+    next_command: str = msgspec.field(name="next", default="")
+    runbook_url: str | None = None
+    supersedes: tuple[str, ...] = ()
+
+
+class JudgementRow(msgspec.Struct, frozen=True):
+    """One judgement as a document has it, with names as in FindingRow."""
+
+    scope: Annotated[str, _named(Scope)]
+    connect_cluster: str
+    connector: str
+    subject: str
+    verdict: Annotated[str, _named(Verdict)]
+    rule: int
+    reason: str
+    since: Moment
+    evidence: Evidence = ()
+
+
+class FindingReference(msgspec.Struct, frozen=True):
+    """What identifies a finding."""
+
+    name: str
+    connect_cluster: str
+    connector: str | None
+    subject: str
+
+
+class SupersededRow(msgspec.Struct, frozen=True):
+    """A finding that is still true but not listed, and the finding listed in its place."""
+
+    name: str
+    connect_cluster: str
+    connector: str | None
+    superseded_by: FindingReference
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The whole document."""
+
+    at: Moment
+    ready: bool
+    waiting_for: tuple[str, ...]
+    findings: tuple[FindingRow, ...]
+    judgements: tuple[JudgementRow, ...]
+    findings_left_out: int = 0
+    superseded: tuple[SupersededRow, ...] = ()
+
+
+def findings(snapshot: Snapshot) -> bytes:
+    """The body of /api/v1/findings."""
+    return documents.encode(told(snapshot))
+
+
+def told(snapshot: Snapshot) -> Told:
+    """The document of a snapshot."""
+    return Told(
+        at=Moment(snapshot.at),
+        ready=snapshot.ready,
+        waiting_for=snapshot.waiting_for,
+        findings=finding_rows(snapshot),
+        findings_left_out=findings_left_out(snapshot),
+        superseded=superseded_rows(snapshot),
+        judgements=tuple(judgement_row(at) for at in snapshot.judgements),
+    )
+
+
+def finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
+    """Return the findings that a document lists."""
+    return tuple(finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
+
+
+def superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
+    """Return what the listed findings have taken over from."""
+    return tuple(
+        SupersededRow(
+            name=name,
+            connect_cluster=finding.connect_cluster,
+            connector=finding.connector,
+            superseded_by=FindingReference(
+                finding.name, finding.connect_cluster, finding.connector, finding.subject
+            ),
+        )
+        for finding in snapshot.findings[:FINDINGS_MAX]
+        for name in finding.explains
+    )
+
+
+def findings_left_out(snapshot: Snapshot) -> int:
+    """Return how many it does not."""
+    return max(0, len(snapshot.findings) - FINDINGS_MAX)
+
+
+def finding_row(finding: Finding) -> FindingRow:
+    """One finding."""
+    return FindingRow(
+        name=finding.name,
+        severity=finding.severity,
+        connect_cluster=finding.connect_cluster,
+        connector=finding.connector,
+        subject=finding.subject,
+        summary=finding.summary,
+        since=Moment(finding.since),
+        evidence=finding.evidence,
+        next_command=finding.next_command,
+        runbook_url=finding.runbook_url,
+        supersedes=finding.explains,
+    )
+
+
+def judgement_row(judgement: Judgement) -> JudgementRow:
+    """One judgement."""
+    return JudgementRow(
+        scope=judgement.scope,
+        connect_cluster=judgement.connect_cluster,
+        connector=judgement.connector,
+        subject=judgement.subject,
+        verdict=judgement.verdict,
+        rule=judgement.rule,
+        reason=judgement.reason,
+        since=Moment(judgement.since),
+        evidence=judgement.evidence,
+    )
+
+
+def read(body: bytes) -> Told | None:
+    """Return what a daemon answered; None if it is no such document."""
+    try:
+        return documents.decode(body, Told)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,96 @@
+"""A socket that listens, and the thread with the loop that serves it: what the read listener and
+the control listener have in common.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Final
+
+import structlog
+
+from offsetwatch.errors import ConfigError, Unreachable
+
+STOP_S_MAX: Final = 5.0  # for requests in flight when we are told to stop
+PORT_MAX: Final = 65535
+BACKLOG: Final = 128  # connections that wait to be accepted; more are the kernel's to refuse
+
+log = structlog.get_logger()
+
+Serve = Callable[[socket.socket, asyncio.Event], Coroutine[None, None, None]]
+
+
+class Listening:
+    """`listen` is `host:port`; an empty host means every address, port 0 any free one.
+
+    serve   takes the socket, and returns once the event is set
+    """
+
+    def __init__(self, name: str, listen: str, serve: Serve) -> None:
+        self._name = name
+        self._listen = listen
+        self._serve = serve
+        self._port = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Listen, once; connections queue from here on. Raises Unreachable without the address."""
+        listener = _bind(self._listen)
+        self._port = listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._loop, listener), name=self._name, daemon=True
+        )
+        self._thread.start()
+        log.info("listening", listener=self._name, listen=self._listen, port=self._port)
+
+    def stop(self) -> None:
+        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(timeout=2 * STOP_S_MAX)
+
+    @property
+    def failed(self) -> bool:
+        """Return True once its thread ended without being told to."""
+        thread = self._thread
+        return thread is not None and not thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; 0 before start()."""
+        return self._port
+
+    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._serve(listener, self._stopping))
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ConfigError((f"listen: expected host:port, not {listen!r}",))
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _bind(listen: str) -> socket.socket:
+    """A listening socket. Here and not on the loop, so that who starts us hears of a failure."""
+    host, port = _address(listen)
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
+            )
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise Unreachable(f"listen {listen}", str(error)) from error

@@ -1,0 +1,63 @@
+"""The files of the status page, as the package has them. Called by http.py.
+
+The page asks for nothing but what this listener serves, and its policy has the browser refuse
+anything else: no inline script or style, no other host, no form, no frame. Names of connectors are
+whatever somebody typed, so the page writes text alone, and may not even parse HTML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_INDEX: Final = "page.html"
+_VERSION: Final = b"@VERSION@"  # stands for it in the page
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # ask each time whether it is still this one
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file, and what tells it from others of its name."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+
+def assets(version: str) -> tuple[Asset, dict[str, Asset]]:
+    """The page itself, and what it asks for by name."""
+    folder = resources.files("offsetwatch.serve") / "static"
+    found = {
+        at.name: at.read_bytes()
+        for at in folder.iterdir()
+        if at.is_file() and _suffix(at.name) in _TYPES
+    }
+    index = found.pop(_INDEX).replace(_VERSION, html.escape(version).encode())
+    return _asset(_INDEX, index), {name: _asset(name, body) for name, body in found.items()}
+
+
+def _asset(name: str, body: bytes) -> Asset:
+    tag = hashlib.sha256(body).hexdigest()[:32]
+    return Asset(body=body, content_type=_TYPES[_suffix(name)], etag=f'"{tag}"')
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]

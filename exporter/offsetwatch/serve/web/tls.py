@@ -1,0 +1,124 @@
+"""TLS of a web config file, as Python's ssl has it. Called by current.py.
+
+What ssl cannot do is done more strictly or not at all, never less strictly: a certificate that is
+demanded is also verified (RequireAnyClientCert), and one that would only be asked for, and not be
+looked at, is not asked for (RequestClientCert).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from offsetwatch.config.tls_problem import tls_problem
+from offsetwatch.config.web import Web, WebTls
+from offsetwatch.errors import ConfigError
+
+_PATH: Final = "tls_server_config"
+_CLIENT_CA: Final = "client_ca_file"
+_VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_CURVES: Final = {
+    "CurveP256": "prime256v1",
+    "CurveP384": "secp384r1",
+    "CurveP521": "secp521r1",
+    "X25519": "X25519",
+}
+_CIPHERS: Final = {
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_256_CBC_SHA": "AES256-SHA",
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+}
+
+
+def context_of(web: Web) -> ssl.SSLContext | None:
+    """None for plain HTTP. Raises ConfigError where the files do not fit each other."""
+    tls = web.tls_server_config
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS["TLS13" if tls.tls13_only else tls.min_version]
+    context.maximum_version = _VERSIONS[tls.max_version]
+    try:
+        # A password is always given, as OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: "")
+    except (OSError, ValueError) as exc:
+        raise _unusable("cert_file or key_file", exc) from None
+    if tls.client_ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=tls.client_ca_file)
+        except (OSError, ValueError) as exc:
+            raise _unusable(_CLIENT_CA, exc) from None
+        context.verify_mode = ssl.CERT_REQUIRED if tls.demands else ssl.CERT_OPTIONAL
+    _prefer(context, tls)
+    return context
+
+
+def without_effect(web: Web) -> tuple[str, ...]:
+    """Settings that are taken and that ssl cannot be told, for the log."""
+    tls = web.tls_server_config
+    if tls is None:
+        return ()
+    found = []
+    if tls.client_auth_type == "RequestClientCert":
+        found.append(f"{_PATH}.client_auth_type: no certificate is requested")
+    if tls.client_auth_type == "RequireAnyClientCert":
+        found.append(f"{_PATH}.client_auth_type: certificates are also verified")
+    if len(tls.curve_preferences) > 1:
+        found.append(f"{_PATH}.curve_preferences: only a single one can be set")
+    return tuple(found)
+
+
+def allowed(certificate: Mapping[str, Any] | None, web: Web) -> bool:
+    """Whether the (verified) certificate of a connection has one of the names that are let in."""
+    tls = web.tls_server_config
+    if tls is None or tls.client_allowed_sans is None:
+        return True
+    names = set(_names(certificate or {}))
+    return any(_plain(name) in names for name in tls.client_allowed_sans)
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Of any kind: the shape does not tell them apart."""
+    for kind, value in certificate.get("subjectAltName", ()):
+        if kind == "IP Address":
+            yield _plain(value.strip())
+        elif kind in {"DNS", "URI", "email"}:
+            yield value
+
+
+def _plain(name: str) -> str:
+    """An address in one spelling, as ssl spells IPv6 in full; any other name as it is."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
+
+
+def _prefer(context: ssl.SSLContext, tls: WebTls) -> None:
+    """Ciphers of TLS 1.2 and curves. Which ciphers TLS 1.3 takes cannot be said, there as here."""
+    older = [_cipher(name) for name in tls.cipher_suites if name.startswith("TLS_ECDHE")]
+    try:
+        if older:
+            context.set_ciphers(":".join(older))
+        if len(tls.curve_preferences) == 1:
+            context.set_ecdh_curve(_CURVES[tls.curve_preferences[0]])
+    except (OSError, ValueError) as exc:
+        reason = "this machine's OpenSSL does not know one of them"
+        what = f"{_PATH}.cipher_suites or curve_preferences"
+        raise ConfigError((f"{what}: {reason}",)) from exc
+    if not tls.prefer_server_cipher_suites:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+
+
+def _cipher(name: str) -> str:
+    """TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 -> ECDHE-RSA-AES128-GCM-SHA256."""
+    exchange, _, rest = name.removeprefix("TLS_").partition("_WITH_")
+    return f"{exchange.replace('_', '-')}-{_CIPHERS[rest]}"
+
+
+def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
+    return ConfigError((f"{_PATH}.{what}: {tls_problem(error, authorities=what == _CLIENT_CA)}",))

@@ -1,0 +1,284 @@
+"""How old the oldest record is that a follower has not read yet, and whether there is one at all.
+
+Two kinds of knowledge are joined. Single reads of the log (`Probed`) tell what the first readable
+record after a position is: offsets alone cannot, as transaction markers and compaction gaps take
+offsets too. And each reading of the log ends tells what was not there yet: a record whose offset
+the log end was seen at or below came later than that, whatever its own timestamp says. Called by
+the book only, in parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from offsetwatch.model.readings import FirstRecord, Follower, NothingUpTo, Probed
+
+# Of how many log ends each past is told, and how much older each kept one may be than the next: so
+# many reach back for weeks, as finely as an age needs it.
+ENDS_MAX: Final = 48
+OLDER_BY: Final = 2.0
+# A record that waits may be compacted away meanwhile: so old an answer is looked at again.
+RECHECK_S: Final = 300.0
+RECORD: Final = "record"
+LOG_ENDS: Final = "log_ends"
+
+
+class Stretch(NamedTuple):
+    """What a follower has before it: `following` is the next offset that it wants, `start` and
+    `end` are the bounds of the log for it (of committed records only, if `committed`).
+    """
+
+    following: int
+    start: int
+    end: int
+    committed: bool = False
+
+
+class Behind(NamedTuple):
+    """As in a view (snapshot.py)."""
+
+    caught_up: bool | None
+    since: float | None
+    told_by: str | None
+    probe_from: int | None
+
+
+UNKNOWN: Final = Behind(caught_up=None, since=None, told_by=None, probe_from=None)
+NOTHING_WAITS: Final = Behind(caught_up=True, since=None, told_by=None, probe_from=None)
+
+
+@dataclass(slots=True)
+class _Look:
+    """From `first` up to `until` no reader is given a record; `found` stood at `until` after `at`,
+    when that was read.
+    """
+
+    first: int
+    until: int
+    found: FirstRecord | None
+    at: float
+
+
+@dataclass(slots=True)
+class _Age:
+    """One follower. `ends` are log ends, ascending, each with the last time it was seen; of the
+    newest that is the last reading of all logs of its group, while `live`.
+    """
+
+    ends: list[tuple[int, float]] = field(default_factory=list)
+    live: bool = False
+    look: _Look | None = None
+    start: int = 0
+    committed: bool = False
+    cut_at: float | None = None
+
+    def settle(self, read_at: float) -> None:
+        """The newest end was last seen then, and the next reading may be of another."""
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
+        self.live = False
+
+    def saw(self, seen: Stretch, at: float, now: float) -> None:
+        """The bounds of the log, read not before `at`."""
+        shrunk = seen.start < self.start or (bool(self.ends) and seen.end < self.ends[-1][0])
+        if shrunk or seen.committed != self.committed:
+            self.cut(now)
+        self.start, self.committed = seen.start, seen.committed
+        while self.ends and self.ends[-1][1] > at:
+            self.ends.pop()  # the clock was set back: what was seen in the future tells nothing
+        if not self.ends or self.ends[-1][0] != seen.end:
+            self.ends.append((seen.end, at))
+        self._thin(seen.following)
+        self.live = True
+
+    def _thin(self, following: int) -> None:
+        """Nobody will ask of what came before the newest end at or below the position. Of the rest
+        some go when there are too many: the older, the sparser.
+        """
+        passed = bisect_right(self.ends, following, key=_end_of) - 1
+        if passed > 0:
+            del self.ends[:passed]
+        if len(self.ends) > ENDS_MAX:
+            self.ends = _sparser(self.ends)
+
+    def cut(self, now: float) -> None:
+        """It is another log, or was cut back: nothing that was known of the old one holds."""
+        self.ends.clear()
+        self.look = None
+        self.cut_at = now
+
+    def told(self, start: int, found: FirstRecord | NothingUpTo, at: float) -> bool:
+        """The answer of a read that began after `at`. True if it says anything new."""
+        if self.cut_at is not None and at <= self.cut_at:
+            return False
+        record = found if isinstance(found, FirstRecord) else None
+        look = _Look(first=start, until=_until(found), found=record, at=at)
+        known = self.look
+        if known is not None and known.first <= start <= known.until:
+            if look.until < known.until:
+                return False  # an older read, late
+            look.first = known.first
+        self.look = look
+        return True
+
+    def behind(self, seen: Stretch, read_at: float) -> Behind:
+        """What is known of this stretch; `read_at` is when the logs of its group were last read."""
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
+        if seen.following >= seen.end:
+            return NOTHING_WAITS
+        look, reach = self.look, seen.following
+        if look is not None and look.first <= seen.following <= look.until:
+            if look.found is not None:
+                return self._since(look.found, self._due(look))
+            if look.until >= seen.end:
+                return NOTHING_WAITS
+            reach = look.until
+        since = self._not_before(reach)
+        told_by = None if since is None else LOG_ENDS
+        return Behind(caught_up=None, since=since, told_by=told_by, probe_from=reach)
+
+    def _due(self, look: _Look) -> int | None:
+        """Where to look again whether the record still stands."""
+        newest = self.ends[-1][1] if self.ends else look.at
+        return look.until if newest - look.at > RECHECK_S else None
+
+    def _since(self, found: FirstRecord, due: int | None) -> Behind:
+        not_before = self._not_before(found.offset)
+        if found.at is None:
+            told_by = None if not_before is None else LOG_ENDS
+            return Behind(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
+        since = found.at
+        if not found.appended and not_before is not None:
+            since = max(since, not_before)
+        return Behind(caught_up=False, since=since, told_by=RECORD, probe_from=due)
+
+    def _not_before(self, offset: int) -> float | None:
+        """The last moment at which the log end was seen at or below this offset."""
+        passed = bisect_right(self.ends, offset, key=_end_of) - 1
+        return None if passed < 0 else self.ends[passed][1]
+
+
+def _sparser(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Without those whose neighbours are near enough to each other."""
+    newest = ends[-1][1]
+    kept = [ends[0]]
+    for seen, newer in pairwise(ends[1:]):
+        if newest - kept[-1][1] > OLDER_BY * (newest - newer[1]):
+            kept.append(seen)
+    return [*kept[: ENDS_MAX - 1], ends[-1]]
+
+
+def _end_of(seen: tuple[int, float]) -> int:
+    return seen[0]
+
+
+def _until(found: FirstRecord | NothingUpTo) -> int:
+    return found.offset if isinstance(found, FirstRecord) else found.end
+
+
+@dataclass(slots=True)
+class _Group:
+    """Followers whose logs are read together, and when that was last done."""
+
+    ages: dict[Follower, _Age]
+    at: float
+
+
+class Ages:
+    """All followers, each in one group that is read together: a Kafka cluster, as a rule."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._ids: dict[str, dict[str, str]] = {}
+        self._ids_kept: dict[str, int] = {}  # how many, when those of no follower were forgotten
+
+    def saw(
+        self,
+        group: str,
+        followers: Iterable[tuple[Follower, Stretch | None]],
+        *,
+        at: float,
+        now: float,
+    ) -> None:
+        """The bounds of the logs were read, not before `at`; there are no other followers.
+
+        None keeps what is known of a follower whose log could not be asked for.
+        """
+        known = self._groups.get(group)
+        before, read_at = ({}, at) if known is None else (known.ages, known.at)
+        after: dict[Follower, _Age] = {}
+        for who, seen in followers:
+            age = before.get(who)
+            if age is None:
+                age = _Age() if seen is None else _Age(start=seen.start, committed=seen.committed)
+            age.settle(read_at)
+            if seen is not None:
+                age.saw(seen, at, now)
+            after[who] = age
+        self._groups[group] = _Group(after, at)
+
+    def saw_again(
+        self,
+        group: str,
+        changed: Iterable[tuple[Follower, Stretch | None]],
+        *,
+        at: float,
+        now: float,
+    ) -> bool:
+        """As `saw`, where followers, bounds and positions are those of the last time but for these.
+        False, with nothing done, if the clock was set back: then all have to be told.
+        """
+        known = self._groups.get(group)
+        if known is None or at < known.at:
+            return False
+        read_at, known.at = known.at, at
+        for who, seen in changed:
+            age = known.ages[who]
+            age.settle(read_at)
+            if seen is not None:
+                age.saw(seen, at, now)
+        return True
+
+    def told(self, answers: Iterable[Probed], at: float) -> list[Follower]:
+        """What single reads found, all begun after `at`, and of whom that says something new. Of
+        strangers nothing is kept.
+        """
+        news = []
+        for answer in answers:
+            for group in self._groups.values():
+                age = group.ages.get(answer.of)
+                if age is not None and age.told(answer.start, answer.found, at):
+                    news.append(answer.of)
+        return news
+
+    def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
+        """These are the topics' ids. Of one that is another under the same name nothing old holds,
+        though its end may have passed the old one's already.
+        """
+        known = self._ids.setdefault(group, {})
+        told = {topic: told for topic, told in ids.items() if told is not None}
+        others = {topic for topic, new in told.items() if known.get(topic, new) != new}
+        known.update(told)
+        if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
+            followed = {who[2].topic for who in self._ages(group)}
+            kept = {at: known[at] for at in known.keys() & (followed | told.keys())}
+            self._ids[group], self._ids_kept[group] = kept, len(kept)
+        for who, age in self._ages(group).items() if others else ():
+            if who[2].topic in others:
+                age.cut(now)
+
+    def behind(self, group: str, who: Follower, seen: Stretch) -> Behind:
+        """What is known of this follower and of what lies before it."""
+        found = self._groups.get(group)
+        if found is None or who not in found.ages:
+            return NOTHING_WAITS if seen.following >= seen.end else UNKNOWN
+        return found.ages[who].behind(seen, found.at)
+
+    def _ages(self, group: str) -> dict[Follower, _Age]:
+        found = self._groups.get(group)
+        return {} if found is None else found.ages

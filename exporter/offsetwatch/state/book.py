@@ -1,0 +1,481 @@
+"""All current facts, and the snapshots made of them. The only mutable object of the core.
+
+One thread owns it (loop.py). `apply` takes observations in the order in which they were made;
+`snapshot` leaves out everything whose input is stale or not caught up, so that nothing freezes at
+an old value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import is_
+
+from offsetwatch.model.connectors import Connector, StateHistory
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    AssignmentConfirmed,
+    BaselinesSeen,
+    BrokersSeen,
+    ConnectorsListed,
+    ControlSeen,
+    GroupOffsetsRead,
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+    ListingTopicsFound,
+    NotificationsFailed,
+    Observation,
+    OffsetsPolled,
+    OffsetsTopicCompared,
+    OffsetsTopicFound,
+    OffsetsTopicLost,
+    PartitionsAssigned,
+    PipelineSeen,
+    RestOffsetsAsked,
+    RestOffsetsRead,
+    SinkOffsetsRead,
+    TailRead,
+    TopicFactsRead,
+    TopicsSeen,
+)
+from offsetwatch.model.readings import EndsAsked, EndsRead, ProbesRead
+from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.series import SeriesGroup, SeriesLeftOut
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
+from offsetwatch.state.budget import Budget
+from offsetwatch.state.checks import Checks
+from offsetwatch.state.facts import FactsBook
+from offsetwatch.state.failover import Failover
+from offsetwatch.state.flows import (
+    BrokerAddresses,
+    mirror_flows,
+    named_over_found,
+    sink_groups,
+)
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.joined import Joined
+from offsetwatch.state.pipeline import PipelineBook
+from offsetwatch.state.readiness import Readiness
+from offsetwatch.state.replication import Replication
+from offsetwatch.state.series import UNLIMITED, Listed, SeriesBound, SeriesLimits
+from offsetwatch.state.sinks import Sinks
+from offsetwatch.state.site import ConnectSite, Site
+from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
+from offsetwatch.state.usual import UsualBook
+
+
+class Book:
+    """See the module.
+
+    kafkas          the addresses of every Kafka cluster, by its configured name
+    flows           those that the configuration names; they stand in for discovered ones
+    stale_after_s   by input kind
+    interval_s      within which what a connector copies is committed: one flush
+    pipeline_fresh_s    how long the history pipeline's word on its own lag is believed
+    """
+
+    def __init__(
+        self,
+        *,
+        sites: tuple[ConnectSite, ...],
+        kafkas: Mapping[str, frozenset[str]],
+        stale_after_s: dict[str, float],
+        source_partitions_max: int,
+        series: SeriesLimits = UNLIMITED,
+        pipeline_fresh_s: float = 600.0,
+        interval_s: float = 60.0,
+        flows: tuple[MirrorFlow, ...] = (),
+    ) -> None:
+        self._configured = dict(kafkas)
+        self._addresses = dict(kafkas)
+        self._brokers = BrokerAddresses()
+        self._inputs = Inputs(stale_after_s)
+        self._sites = {
+            site.name: Site(site, self._inputs, source_partitions_max, interval_s) for site in sites
+        }
+        self._wants_connector = {site.name: site.wants_connector for site in sites}
+        self._topic_doubts: dict[str, str | None] = {}
+        self._named_flows = flows
+        self._replication = Replication(self._sites, self._inputs, interval_s)
+        self._failover = Failover(
+            self._inputs,
+            self._replication,
+            lambda site, topic: self._sites[site].of.wants_topic(topic),
+        )
+        self._sinks = Sinks(self._sites, self._inputs)
+        self._probes: Counter[str] = Counter()
+        self._probes_skipped: Counter[str] = Counter()
+        self._facts = FactsBook(self._sites)
+        self._pipeline = PipelineBook(pipeline_fresh_s)
+        self._usual = UsualBook()
+        self._notifications_failed: tuple[tuple[str, int], ...] = ()
+        self._control = ControlSeen((), ())
+        self._remedies: RemedySeen | None = None
+        self._replica: ReplicaSeen | None = None
+        self._checks = Checks(self._sites)
+        self._joined: Joined[SourcePartitionView] = Joined()
+        self._histories: Joined[StateHistory] = Joined()
+        self._budget = Budget(series.per_connector)
+        self._series = SeriesBound(series)
+        self._readiness = Readiness(
+            self._sites, self._inputs, self._replication, self._failover, self._sinks
+        )
+        self._connectors: tuple[list[tuple[Connector, ...]], tuple[ConnectorView, ...]] = ([], ())
+        self._rebuild_topology()
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def apply(self, seen: Observation, now: float) -> None:
+        """Take in one observation."""
+        match seen:
+            case TailRead():
+                self._apply_tail(seen, now)
+            case InputSucceeded() | InputFailed() | InputRetired():
+                self._inputs.apply(seen)
+                if isinstance(seen, InputRetired):
+                    for site in self._sites.values():
+                        site.retire(seen.input)
+            case EndsAsked() | EndsRead() | ProbesRead():
+                self._apply_ends(seen, now)
+            case SinkOffsetsRead():
+                self._sinks.read(seen, now)
+            case RestOffsetsAsked() | RestOffsetsRead() | OffsetsPolled():
+                self._apply_rest_offsets(seen, now)
+            case TopicFactsRead() | PipelineSeen() | BaselinesSeen() | GroupOffsetsRead():
+                self._apply_aside(seen)
+            case NotificationsFailed() | ControlSeen() | RemedySeen() | ReplicaSeen():
+                self._apply_aside(seen)
+            case PartitionsAssigned() | AssignmentConfirmed():
+                self._apply_assignment(seen, now)
+            case _:
+                self._apply_discovery(seen, now)
+
+    def _apply_rest_offsets(
+        self, seen: RestOffsetsAsked | RestOffsetsRead | OffsetsPolled, now: float
+    ) -> None:
+        match seen:
+            case RestOffsetsAsked():
+                self._checks.asked(seen, now)
+            case RestOffsetsRead():
+                self._checks.read(seen, now)
+            case OffsetsPolled():
+                self._sinks.polled(seen)
+                self._sites[seen.connect_cluster].polled(seen)
+
+    def prepare(self) -> None:
+        """What can be done ahead of the next snapshot. Harmless at any time, and never needed."""
+        for site in self._sites.values():
+            site.prepare()
+
+    def _apply_aside(
+        self,
+        seen: TopicFactsRead
+        | PipelineSeen
+        | BaselinesSeen
+        | NotificationsFailed
+        | ControlSeen
+        | RemedySeen
+        | ReplicaSeen
+        | GroupOffsetsRead,
+    ) -> None:
+        """What nothing else depends on."""
+        match seen:
+            case TopicFactsRead():
+                self._facts.read(seen)
+                self._find_status_topics()
+            case PipelineSeen():
+                self._pipeline.read(seen)
+            case BaselinesSeen():
+                self._usual.read(seen)
+            case NotificationsFailed():
+                self._notifications_failed = seen.counts
+            case ControlSeen():
+                self._control = seen
+            case RemedySeen():
+                self._remedies = seen
+            case ReplicaSeen():
+                self._replica = seen
+            case GroupOffsetsRead():
+                self._failover.read(seen)
+
+    def _find_status_topics(self) -> None:
+        beside = self._facts.topics(TopicRole.STATUS)
+        changed = [site.found_status(beside) for site in self._sites.values()]
+        if any(changed):
+            self._rebuild_topology()
+
+    def _read_list(self, seen: ConnectorsListed, now: float) -> None:
+        others = [site.runs for name, site in self._sites.items() if name != seen.connect_cluster]
+        elsewhere = frozenset(name for runs in others for name in runs)
+        self._sites[seen.connect_cluster].read_list(seen, now, elsewhere)
+
+    def _apply_discovery(self, seen: Observation, now: float) -> None:
+        """What changes who is connected to whom."""
+        match seen:
+            case ConnectorsListed():
+                self._read_list(seen, now)
+            case OffsetsTopicFound():
+                self._sites[seen.connect_cluster].home = seen.topic
+            case OffsetsTopicLost():
+                self._sites[seen.connect_cluster].home = None
+                self._topic_doubts.pop(seen.connect_cluster, None)
+            case OffsetsTopicCompared():
+                self._topic_doubts[seen.connect_cluster] = seen.doubt
+            case ListingTopicsFound():
+                self._sites[seen.topics.connect_cluster].listing_topics = seen.topics
+            case TopicsSeen():
+                self._failover.topics_seen(seen)
+            case BrokersSeen():
+                self._brokers.see(seen.kafka, seen.addresses, now)
+                self._addresses = {
+                    kafka: configured | self._brokers.of(kafka)
+                    for kafka, configured in self._configured.items()
+                }
+            case _:
+                raise AssertionError(seen)
+        self._rebuild_topology()
+
+    def _apply_assignment(self, seen: PartitionsAssigned | AssignmentConfirmed, now: float) -> None:
+        of = (seen.connect_cluster, seen.connector)
+        if isinstance(seen, AssignmentConfirmed):
+            self._replication.confirm(*of, now)
+        else:
+            self._replication.assign(*of, seen.partitions, now)
+
+    def _apply_ends(self, seen: EndsAsked | EndsRead | ProbesRead, now: float) -> None:
+        """Where logs end, and what stands in them."""
+        match seen:
+            case EndsAsked():
+                self._replication.ends_asked(seen, now)
+            case EndsRead():
+                self._replication.ends_read(seen, now)
+            case ProbesRead():
+                self._replication.probed(seen)
+                self._sinks.probed(seen)
+                self._probes.update(dict(seen.made))
+                self._probes_skipped.update(dict(seen.skipped))
+
+    def _apply_tail(self, read: TailRead, now: float) -> None:
+        self._inputs.of(read.input).read(read)
+        relisted = [site.apply(read, now) for site in self._sites.values()]
+        if any(relisted):
+            self._rebuild_topology()
+        if read.listing_records():
+            self._watch_checkpoint_tasks()
+        self._replication.apply(read, now)
+        self._failover.apply(read)
+
+    def _watch_checkpoint_tasks(self) -> None:
+        for site in self._sites.values():
+            if site.checkpoint_tasks_changed():
+                self._replication.checkpoint_task_restarted(site.name)
+
+    def _rebuild_topology(self) -> None:
+        found: list[MirrorFlow] = []
+        sinks: list[SinkGroup] = []
+        for name, site in sorted(self._sites.items()):
+            site.settle(self._addresses)
+            if site.listed is None:
+                continue
+            found.extend(mirror_flows(name, site.of.kafka, site.listed, self._addresses))
+            sinks.extend(sink_groups(name, site.of.kafka, site.listed, self._addresses))
+        wanted = [
+            flow
+            for flow in self._named_flows
+            if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
+        ]
+        sites = [site for _, site in sorted(self._sites.items())]
+        flows = named_over_found(wanted, found)
+        self._failover.follow(flows)
+        checkpoints, heartbeats = self._failover.topics()
+        self._topology = Topology(
+            offsets_topics=tuple(topic for site in sites for topic in site.topics()),
+            flows=flows,
+            sinks=tuple(sinks),
+            listings=tuple(site.listing_topics for site in sites if site.listing_topics),
+            elsewhere=tuple(at for site in sites for at in site.elsewhere()),
+            statuses=tuple(at for site in sites for at in site.status_topics()),
+            checkpoints=checkpoints,
+            heartbeats=heartbeats,
+        )
+        self._watch_checkpoint_tasks()
+        self._replication.follow(self._topology.flows)
+        self._sinks.follow(self._topology.sinks)
+        for flow in self._topology.flows:
+            site = self._sites[flow.connect_cluster]
+            if not site.of.rest:
+                told = site.assigned(flow.connector)
+                self._replication.assign(flow.connect_cluster, flow.connector, told)
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Everything that is known and still true at `now`."""
+        self._settle_checks(now)
+        by_rest = self._choose_stores(now)
+        waiting_for = self._readiness.waiting_for(self._topology, now)
+        sites = [site for _, site in sorted(self._sites.items())]
+        sources = self._joined.of(tuple(site.views(now) for site in sites))
+        layout = tuple(site.layout for site in sites)
+        by_topic = frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in self._topology.flows
+            if self._sites[flow.connect_cluster].of.by_topic
+        )
+        mirrored = self._replication.views(now)
+        within = self._budget.within(sources, layout, mirrored, self._topology.flows, by_topic)
+        losses, recreations = self._replication.fates(now)
+        snapshot = Snapshot(
+            at=now,
+            inputs=self._inputs.views(now),
+            connectors=self._connector_views(now),
+            source_partitions=sources,
+            mirror_partitions=mirrored,
+            syncs=self._replication.sync_views(now),
+            sink_partitions=self._sinks.views(now),
+            dropped=(),
+            topology=self._topology,
+            ready=not waiting_for,
+            waiting_for=waiting_for,
+            topic_problems=self._facts.problems(now, self._topology),
+            by_topic=within.by_topic,
+            not_exported=within.not_exported,
+            partial=self._replication.partial(),
+            pipeline=self._pipeline.view(now),
+            usual=self._usual.view(now),
+            losses=losses,
+            recreations=recreations,
+            histories=self._histories.of(tuple(site.histories(now) for site in sites)),
+            probes=tuple(sorted(self._probes.items())),
+            probes_skipped=tuple(sorted(self._probes_skipped.items())),
+            notifications_failed=self._notifications_failed,
+            hooks_received=self._control.hooks,
+            control_refused=self._control.refused,
+            remedies=self._remedies,
+            replica=self._replica,
+            groups=self._failover.groups(now),
+            groups_to_ask=self._failover.to_ask(),
+            checkpoints=self._failover.checkpoints(now),
+            heartbeats=self._failover.heartbeats(now),
+            by_rest=by_rest,
+            topic_doubts=dict(self._topic_doubts),
+            rest_checks=self._checks.views(),
+            lists=tuple(view for site in sites if (view := site.list_view()) is not None),
+            wants_connector=self._wants_connector,
+        )
+        return self._bounded(snapshot, within.left_out, layout)
+
+    def _bounded(
+        self,
+        snapshot: Snapshot,
+        left_out: tuple[SeriesLeftOut, ...],
+        layout: tuple[object, ...],
+    ) -> Snapshot:
+        """Return the snapshot with what `series_max` leaves out, too, and all that bounds cut."""
+        listed = tuple(
+            Listed(name, site.listed or ()) for name, site in sorted(self._sites.items())
+        )
+        beyond = self._series.left_out(snapshot, listed, layout)
+        by_topic = snapshot.by_topic
+        for at in beyond:
+            if at.group is SeriesGroup.PARTITIONS:
+                by_topic |= {(cluster, connector) for cluster, connector in at.owners}
+        return replace(
+            snapshot,
+            by_topic=by_topic,
+            left_out=(*left_out, *beyond),
+            dropped=self._dropped(),
+        )
+
+    # --- over a restart --------------------------------------------------------------------------
+
+    @property
+    def urgent(self) -> bool:
+        """Has something been counted that `remembered` has not told of yet?"""
+        return self._replication.looks.fates.urgent
+
+    def remembered(self) -> bytes | None:
+        """What must survive a restart; None while that is nothing new."""
+        return self._replication.looks.remembered(
+            {
+                name: memory
+                for name, site in self._sites.items()
+                if (memory := site.remembered(self._kafka_of(site))) is not None
+            }
+        )
+
+    def recall(self, remembered: bytes) -> None:
+        """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
+        for name, memory in self._replication.looks.recall(remembered).items():
+            if name in self._sites:
+                self._sites[name].recall(memory, self._kafka_of(self._sites[name]))
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _kafka_of(self, site: Site) -> frozenset[str]:
+        """Return the addresses of its Kafka cluster, as configured."""
+        return (
+            frozenset()
+            if site.of.kafka is None
+            else self._configured.get(site.of.kafka, frozenset())
+        )
+
+    def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
+        sites = [site for _, site in sorted(self._sites.items())]
+        for site in sites:
+            site.choose_stores(now)
+        self._sinks.choose_stores()
+        sources = [at for site in sites for at in site.rest_connectors()]
+        return (*sources, *self._sinks.by_rest())
+
+    def _settle_checks(self, now: float) -> None:
+        """Count the REST offsets that the tail did not show within their time."""
+        for check in self._checks.settle(now):
+            state = self._inputs.of(InputId(CONNECT_REST, connect_cluster=check.connect_cluster))
+            state.errors["offsets_differ"] += 1
+            state.last_error = (
+                f"REST and topic disagree on {check.connector} {check.identity}: "
+                f"REST says {check.text}"
+            )
+
+    def _dropped(self) -> tuple[tuple[str, int], ...]:
+        dropped = Counter(self._budget.dropped())
+        dropped.update(self._series.dropped())
+        dropped.update(self._replication.dropped())
+        dropped.update(self._failover.dropped())
+        for site in self._sites.values():
+            dropped.update(site.dropped())
+        return tuple(sorted(dropped.items()))
+
+    def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
+        """The same tuple while no site has another list."""
+        sites = [site for _, site in sorted(self._sites.items())]
+        lists = [(site.listing_live(now) and site.listed) or () for site in sites]
+        before, views = self._connectors
+        if len(before) != len(lists) or not all(map(is_, before, lists)):
+            views = self._made_connector_views(zip(sites, lists, strict=True))
+            self._connectors = (lists, views)
+        return views
+
+    @staticmethod
+    def _made_connector_views(
+        lists: Iterable[tuple[Site, tuple[Connector, ...]]],
+    ) -> tuple[ConnectorView, ...]:
+        return tuple(
+            ConnectorView(
+                connect_cluster=site.name,
+                name=connector.name,
+                kind=connector.kind,
+                class_name=connector.class_name,
+                version=connector.version,
+                state=connector.state,
+                tasks=connector.tasks,
+                dedicated_offsets_topic=connector.dedicated_offsets_topic,
+                failure=connector.failure,
+            )
+            for site, connectors in lists
+            for connector in connectors
+        )

@@ -1,0 +1,185 @@
+"""How many series one connector may have, and what gives way beyond that. Called by the book only.
+
+A replication flow falls back to one series per topic: summed up it still says how far behind it is,
+while some of its partitions alone would add up to a lag that is wrong. Of any other connector the
+partitions that come last are not exported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from offsetwatch.decode.dialects import MIRROR_SOURCE
+from offsetwatch.model.series import (
+    SERIES_PER_CONNECTOR_MAX,
+    SeriesGroup,
+    SeriesLeftOut,
+)
+from offsetwatch.model.topology import MirrorFlow
+from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView
+
+# Times of commit and advance, four counters. A position for each number, and the time of the change
+# at the source where the offset tells it, come on top.
+PER_SOURCE_PARTITION: Final = 6
+PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest sync
+
+LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
+
+_Connector = tuple[str, str]
+_Connectors = frozenset[_Connector]
+_Layout = tuple[object, ...]
+_Mirrored = tuple[MirrorPartitionView, ...]
+_Flows = tuple[MirrorFlow, ...]
+_connector_of: Callable[[SourcePartitionView], _Connector] = attrgetter(
+    "connect_cluster", "connector"
+)
+_flow_of: Callable[[MirrorPartitionView], _Connector] = attrgetter("connect_cluster", "connector")
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What fits. See Snapshot for the first two."""
+
+    by_topic: _Connectors
+    not_exported: frozenset[tuple[str, str, str]]
+    left_out: tuple[SeriesLeftOut, ...] = ()
+
+
+class Budget:
+    """`series_max` per connector. Counts each source partition once, when it is first left out."""
+
+    def __init__(self, series_max: int) -> None:
+        self._series_max = series_max
+        self._left_out: set[tuple[str, str, str]] = set()
+        self._cut = 0
+        self._last: tuple[_Layout, _Mirrored, _Flows, _Connectors, Within] | None = None
+        self._used: tuple[_Layout, _Connectors, _Connectors, Counter[_Connector]] | None = None
+
+    def dropped(self) -> dict[str, int]:
+        """How many source partitions have been left out, by reason."""
+        return {SERIES_PER_CONNECTOR_MAX: self._cut} if self._cut else {}
+
+    def within(
+        self,
+        views: tuple[SourcePartitionView, ...],
+        layout: _Layout,
+        mirrored: _Mirrored,
+        flows: _Flows,
+        by_topic: _Connectors,
+    ) -> Within:
+        """`by_topic` names the flows that are summed up anyway. Answered from memory while nothing
+        has changed, and `layout` says whether views have: it is equal for two that are the same
+        source partitions with as many fields each (site.py), however far they have come.
+        """
+        last = self._last
+        if (
+            last is not None
+            and last[1] is mirrored
+            and (last[0], *last[2:4]) == (layout, flows, by_topic)
+        ):
+            return last[4]
+        found = self._within(views, layout, mirrored, flows, by_topic)
+        self._last = (layout, mirrored, flows, by_topic, found)
+        return found
+
+    def _within(
+        self,
+        views: tuple[SourcePartitionView, ...],
+        layout: _Layout,
+        mirrored: _Mirrored,
+        flows: _Flows,
+        by_topic: _Connectors,
+    ) -> Within:
+        mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
+        if self._used is None or self._used[:3] != (layout, mirrors, by_topic):
+            self._used = (layout, mirrors, by_topic, _series(views, mirrors, by_topic))
+        used = self._used[3].copy()
+        for at, run in groupby(mirrored, key=_flow_of):
+            if at not in by_topic:  # what it copies and never committed is no source partition
+                used[at] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
+        over = {at for at, series in used.items() if series > self._series_max}
+        summed = by_topic | (over & mirrors)
+        fallen_back = summed - by_topic
+        gone: frozenset[tuple[str, str, str]] = frozenset()
+        if fallen_back:
+            gone = frozenset(
+                (view.connect_cluster, view.connector, view.identity)
+                for view in views
+                if _mirrors(view) and (view.connect_cluster, view.connector) in fallen_back
+            )
+        cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
+        self._count(gone | cut)
+        return Within(by_topic=summed, not_exported=cut, left_out=_left_out(fallen_back, cut))
+
+    def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
+        """Each once, however often it comes and goes: with its tail, or at the edge."""
+        self._cut += len(left_out - self._left_out)
+        if len(self._left_out) > LEFT_OUT_MAX:
+            self._left_out.clear()
+        self._left_out |= left_out
+
+    def _beyond(
+        self,
+        views: Iterable[SourcePartitionView],
+        over: set[_Connector],
+        summed: _Connectors,
+    ) -> Iterable[tuple[str, str, str]]:
+        used: Counter[_Connector] = Counter()
+        for view in views:
+            at = (view.connect_cluster, view.connector)
+            if at in over and not (at in summed and _mirrors(view)):
+                used[at] += series_of(view)
+                if used[at] > self._series_max:
+                    yield (*at, view.identity)
+
+
+def _left_out(
+    fallen_back: _Connectors, cut: frozenset[tuple[str, str, str]]
+) -> tuple[SeriesLeftOut, ...]:
+    found = (
+        SeriesLeftOut(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
+        SeriesLeftOut(
+            SeriesGroup.SOURCE_PARTITIONS,
+            SERIES_PER_CONNECTOR_MAX,
+            frozenset(at[:2] for at in cut),
+            partial=True,
+        ),
+    )
+    return tuple(at for at in found if at.owners)
+
+
+def _series(
+    views: Iterable[SourcePartitionView],
+    mirrors: _Connectors,
+    by_topic: _Connectors,
+) -> Counter[_Connector]:
+    """The series of each connector. Its views come in runs, which saves looking it up for each."""
+    found: Counter[_Connector] = Counter()
+    for at, run in groupby(views, key=_connector_of):
+        if at in by_topic:
+            found[at] += sum(series_of(view) for view in run if not _mirrors(view))
+            continue
+        each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
+        # Of every partition, whenever another one is shown, so without a call for each.
+        fields = [
+            0 if view.offset is None else len(view.offset.numbers) + (view.event_at is not None)
+            for view in run
+        ]
+        found[at] += each * len(fields) + sum(fields)
+    return found
+
+
+def series_of(view: SourcePartitionView) -> int:
+    """Return how many series a source partition has, at most."""
+    if view.offset is None:
+        return PER_SOURCE_PARTITION
+    return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)
+
+
+def _mirrors(view: SourcePartitionView) -> bool:
+    return view.dialect == MIRROR_SOURCE.name

@@ -1,0 +1,150 @@
+"""From listed connectors to replication flows: whose upstream is which configured Kafka cluster.
+
+MM2's configuration names clusters by address, ours by name; they are matched on `host:port`,
+literally. A name that only a worker's host could resolve, or that two clusters answer to, is not
+guessed at: the flow then has no upstream and no lag, and says so. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+
+KEPT_S: Final = 86_400.0  # a broker that is down for longer has another address, if it comes back
+
+
+def mirror_flows(
+    connect_cluster: str,
+    home: str | None,
+    connectors: tuple[Connector, ...],
+    addresses: Mapping[str, frozenset[str]],
+) -> tuple[MirrorFlow, ...]:
+    """The flows of a Connect cluster whose own Kafka cluster is `home`, if that is known."""
+    flows = []
+    for connector in connectors:
+        settings = connector.mirror
+        if settings is None:
+            continue
+        upstream = cluster_at(settings.source_addresses, addresses)
+        downstream = cluster_at(settings.target_addresses, addresses) or home
+        holder = upstream if settings.syncs_on_source else downstream
+        syncs = None
+        if settings.syncs_topic is not None and holder is not None:
+            syncs = KafkaTopic(kafka=holder, topic=settings.syncs_topic)
+        flows.append(
+            MirrorFlow(
+                connect_cluster=connect_cluster,
+                connector=connector.name,
+                source=settings.source,
+                target=settings.target,
+                upstream=upstream,
+                offset_syncs=syncs,
+                read_committed=settings.read_committed,
+                from_start=settings.from_start,
+                downstream=downstream,
+                policy=settings.policy,
+                separator=settings.separator,
+                internal_separator=settings.internal_separator,
+                routers=settings.routers,
+                refresh_s=settings.refresh_s,
+            )
+        )
+    return tuple(flows)
+
+
+def named_over_found(
+    named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
+) -> tuple[MirrorFlow, ...]:
+    """All flows, in a stable order. Where the configuration names a connector's, those stand in for
+    the one that was found; only how it consumes and what it calls its topics, which nobody can
+    name, is still taken from there, and where its offset syncs are, if that is not named.
+    """
+    by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
+    flows = []
+    for flow in named:
+        same = by_connector.get((flow.connect_cluster, flow.connector))
+        if same is not None and same.source == flow.source:
+            flows.append(
+                replace(
+                    flow,
+                    offset_syncs=flow.offset_syncs or same.offset_syncs,
+                    read_committed=same.read_committed,
+                    from_start=same.from_start,
+                    policy=same.policy,
+                    separator=same.separator,
+                    internal_separator=same.internal_separator,
+                    routers=same.routers,
+                    refresh_s=same.refresh_s,
+                )
+            )
+        else:
+            flows.append(flow)
+    for at in {(flow.connect_cluster, flow.connector) for flow in flows}:
+        by_connector.pop(at, None)
+    return tuple(
+        sorted(
+            [*flows, *by_connector.values()],
+            key=lambda flow: (flow.connect_cluster, flow.connector, flow.source, flow.target),
+        )
+    )
+
+
+def sink_groups(
+    connect_cluster: str,
+    home: str | None,
+    connectors: tuple[Connector, ...],
+    addresses: Mapping[str, frozenset[str]],
+) -> tuple[SinkGroup, ...]:
+    """The groups of a Connect cluster's sinks; a sink without an override consumes from `home`."""
+    groups = []
+    for connector in connectors:
+        settings = connector.sink
+        if settings is not None:
+            away = settings.addresses
+            groups.append(
+                SinkGroup(
+                    connect_cluster=connect_cluster,
+                    connector=connector.name,
+                    group=settings.group,
+                    kafka=cluster_at(away, addresses) if away else home,
+                    topics=settings.topics,
+                    topics_regex=settings.topics_regex,
+                    read_committed=settings.read_committed,
+                    from_start=settings.from_start,
+                )
+            )
+    return tuple(groups)
+
+
+class BrokerAddresses:
+    """The addresses at which the brokers of each Kafka cluster were seen within a day: one that is
+    down is missing in the newest answer, and one that is gone leaves its address to others.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[str, frozenset[str]] = {}
+        self._seen_at: dict[str, dict[str, float]] = {}
+
+    def see(self, kafka: str, addresses: frozenset[str], now: float) -> None:
+        """Take in an answer of a cluster."""
+        known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
+        self._newest[kafka] = addresses
+        self._seen_at[kafka] = {at: seen for at, seen in known.items() if 0 <= now - seen < KEPT_S}
+
+    def of(self, kafka: str) -> frozenset[str]:
+        """Return those of a cluster, without what only its earlier answers had and now another one
+        has.
+        """
+        others = {at for other, seen in self._newest.items() if other != kafka for at in seen}
+        taken = others - self._newest.get(kafka, frozenset())
+        return frozenset(self._seen_at.get(kafka, {})) - taken
+
+
+def cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
+    """The one configured Kafka cluster that answers at one of these addresses, or None."""
+    found = [name for name in addresses if wanted & addresses[name]]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,186 @@
+"""What became of connectors and tasks: every change of state that a status topic tells of.
+
+The REST API is asked every few seconds and gives the state of that moment: a task that fails, is
+restarted and fails again between two questions looks as if nothing had happened. Called by site.py
+only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from offsetwatch.model.connectors import (
+    DELETED,
+    Condition,
+    ConnectorStatus,
+    StateChange,
+    StateHistory,
+    TaskStatus,
+)
+from offsetwatch.model.observations import ListingRecord
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+
+LET_GO: Final = "unassigned"
+CHANGES_KEPT: Final = 32  # ten failures with the restart between them: nobody counts further
+HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
+
+_Whose = tuple[str, int | None]
+
+
+class Histories:
+    """See the module. Of what was in the topic before we looked only the last is known."""
+
+    def __init__(self, connect_cluster: str) -> None:
+        self._connect_cluster = connect_cluster
+        self._changes: dict[_Whose, deque[StateChange]] = {}
+        self._conditions: dict[_Whose, Condition] = {}
+        self._views: dict[_Whose, StateHistory] = {}
+        self._partitions: dict[_Whose, int] = {}
+        self._all: tuple[StateHistory, ...] | None = None
+        self._hidden: frozenset[int] = frozenset()
+        self.dropped = 0
+
+    def forget(self) -> None:
+        """It is another topic now."""
+        self._changes.clear()
+        self._conditions.clear()
+        self._views.clear()
+        self._partitions.clear()
+        self._all = None
+
+    def hide(self, partitions: frozenset[int]) -> None:
+        """Newer statuses may be unread in these Kafka partitions: no history there is known."""
+        if partitions != self._hidden:
+            self._hidden, self._all = partitions, None
+
+    def may_hide(self, connector: str) -> bool:
+        """May a history of this connector lie in a hidden partition? What was never read may."""
+        at = self._partitions.get((connector, None))
+        return bool(self._hidden) and (at is None or at in self._hidden)
+
+    def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
+        """Take in records in topic order. `whole`: there are no others, so who is not among them is
+        forgotten.
+        """
+        told: set[_Whose] = set()
+        for record in records:
+            match record.says:
+                case ConnectorStatus(name, condition):
+                    whose: _Whose = (name, None)
+                case TaskStatus(name, task, condition):
+                    whose = (name, task)
+                case _:
+                    continue
+            told.add(whose)
+            self._note(whose, condition, record.at)
+            if whose in self._changes:
+                self._partitions[whose] = record.partition
+        if whole:
+            for whose in self._changes.keys() - told:
+                del self._changes[whose]
+                self._conditions.pop(whose, None)
+                self._views.pop(whose, None)
+                self._partitions.pop(whose, None)
+        if told or whole:
+            self._all = None
+
+    def _note(self, whose: _Whose, condition: Condition | None, at: float) -> None:
+        before = self._conditions.get(whose)
+        if condition is not None and before is not None and condition.outdated_by(before):
+            return
+        changes = self._changes.get(whose)
+        if changes is None:
+            if len(self._changes) >= HISTORIES_MAX:
+                self.dropped += 1
+                return
+            changes = self._changes[whose] = deque(maxlen=CHANGES_KEPT)
+        change = _change(condition, at)
+        if _is_let_go_late(changes, change):
+            if len(changes) < 2 or changes[-2] != change:
+                changes.extend((change, changes.pop()))
+                self._views.pop(whose, None)
+            return
+        if not changes or changes[-1] != change:  # read again, it is no news
+            changes.append(change)
+        if condition is None:
+            self._conditions.pop(whose, None)
+        else:
+            self._conditions[whose] = condition
+        self._views.pop(whose, None)
+
+    def views(self) -> tuple[StateHistory, ...]:
+        """Of all that are not hidden, in a stable order; the same tuple while nothing changes."""
+        if self._all is None:
+            self._all = tuple(
+                self._view(whose)
+                for whose in sorted(self._changes, key=_order)
+                if self._partitions.get(whose) not in self._hidden
+            )
+        return self._all
+
+    def _view(self, whose: _Whose) -> StateHistory:
+        if whose not in self._views:
+            self._views[whose] = StateHistory(
+                connect_cluster=self._connect_cluster,
+                connector=whose[0],
+                task=whose[1],
+                changes=tuple(self._changes[whose]),
+            )
+        return self._views[whose]
+
+
+def _is_let_go_late(changes: Sequence[StateChange], change: StateChange) -> bool:
+    """Return whether a worker lets go here of what the leader has just deleted.
+
+    The two write the status topic at the same time, in either order (both seen of Kafka 4.3.1 with
+    two workers). Much later it is a rebalance, of which the connector comes back.
+    """
+    if not changes or change.state != LET_GO:
+        return False
+    last = changes[-1]
+    return last.state == DELETED and abs(change.at - last.at) <= SKEW_S_MAX
+
+
+def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
+    """Return which changes of a connector itself are its deletion: a worker lets go of it, of a
+    stopped or paused one too (seen of Kafka 4.3.1), and the leader takes its status back; Histories
+    puts the two in this order. A status that is gone without that is a hole in the topic.
+    """
+    found, last = [], ""
+    for number, change in enumerate(changes):
+        if change.state != DELETED:
+            last = change.state
+        elif last == LET_GO:
+            found.append(number)
+    return tuple(found)
+
+
+def changes_since(
+    changes: tuple[StateChange, ...], at: float, state: str
+) -> tuple[StateChange, ...]:
+    """Return what followed the change of this timestamp and state. Where that is no longer among
+    them, all followed it: what they say, and not when, tells, as the records are of several
+    workers.
+    """
+    for number in range(len(changes), 0, -1):
+        if (changes[number - 1].at, changes[number - 1].state) == (at, state):
+            return changes[number:]
+    return changes
+
+
+def _change(condition: Condition | None, at: float) -> StateChange:
+    if condition is None:
+        return StateChange(at=at, state=DELETED)
+    return StateChange(
+        at=at,
+        state=condition.state,
+        failure=condition.failure,
+        worker=condition.worker,
+        generation=condition.generation,
+    )
+
+
+def _order(whose: _Whose) -> tuple[str, int]:
+    return (whose[0], -1 if whose[1] is None else whose[1])

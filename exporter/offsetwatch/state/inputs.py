@@ -1,0 +1,205 @@
+"""The health of everything we read: which inputs exist, when they last worked, what they refused.
+
+An input that has not worked for its `stale_after_s` is no longer live: the book then leaves out all
+that depends on it. Nor is a tail that has not read to an end of its topic for as long, however much
+it reads: after an outage, what was true before would be shown until all in between is read. Called
+by the book only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from offsetwatch.model.observations import (
+    OPEN_TRANSACTION,
+    Frozen,
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+    SourceRecord,
+    TailRead,
+)
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.snapshot import InputView, TailView
+
+
+@dataclass(slots=True)
+class TailState:
+    """How far a tail has read; counts are of live records."""
+
+    topic: KafkaTopic
+    caught_up: bool = False
+    behind: int | None = None
+    as_of: float | None = None
+    values: int = 0
+    tombstones: int = 0
+    undecodable: int = 0
+    positions: dict[int, int] = field(default_factory=dict)
+    frozen: tuple[Frozen, ...] = ()
+    held: dict[int, int] = field(default_factory=dict)
+
+    def apply(self, read: TailRead) -> bool:
+        """Count the live records of a batch and move on. True if it did."""
+        counting = not read.whole  # what a bootstrap read counts nowhere
+        before, self.positions = self.positions, dict(read.positions)
+        self.caught_up = read.caught_up
+        self.frozen = read.frozen
+        self.behind = read.behind if read.behind is not None else self.behind
+        self.as_of = read.as_of
+        self.undecodable += sum(count for _, count in read.undecodable)
+        for record in read.records:
+            if not isinstance(record, SourceRecord):
+                self.values += counting
+            elif record.live and record.offset is None:
+                self.tombstones += 1
+            elif record.live:
+                self.values += 1
+        return any(at > before.get(partition, -1) for partition, at in self.positions.items())
+
+    def newly_held(self) -> bool:
+        """Is a partition held that was not, or not there, the last time this was asked?"""
+        before, now = self.held, {at.partition: at.offset for at in self.frozen}
+        self.held = before | now
+        return any(before.get(partition) != offset for partition, offset in now.items())
+
+    def view(self, *, heard: bool) -> TailView:
+        """An immutable copy. How far a tail lies behind that is not heard of, nobody knows."""
+        return TailView(
+            topic=self.topic,
+            caught_up=self.caught_up,
+            behind=self.behind if heard else None,
+            values=self.values,
+            tombstones=self.tombstones,
+            undecodable=self.undecodable,
+            positions=tuple(sorted(self.positions.items())),
+            frozen=self.frozen,
+        )
+
+
+@dataclass(slots=True)
+class InputState:
+    """One input that has answered or failed at least once."""
+
+    id: InputId
+    up: bool = False
+    last_success_at: float | None = None
+    lasts_s: float | None = None
+    last_error: str | None = None
+    last_reason: str | None = None
+    errors: Counter[str] = field(default_factory=Counter)
+    tail: TailState | None = None
+
+    def succeeded(self, at: float, lasts_s: float | None = None) -> None:
+        """An attempt worked. `lasts_s`: see InputSucceeded."""
+        self.up = True
+        self.last_success_at = at
+        self.lasts_s = lasts_s
+        self.last_error = None
+        self.last_reason = None
+
+    def read(self, seen: TailRead) -> None:
+        """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
+        left to read; what a transaction or a partition that cannot be read holds back is not its
+        fault, and an error all the same, one for each however often it is seen.
+        """
+        if self.tail is None:
+            self.tail = TailState(seen.topic)
+        moved = self.tail.apply(seen)
+        held = sum(frozen.hidden for frozen in seen.frozen)
+        works = moved or (seen.behind is not None and seen.behind <= held)
+        if not seen.frozen:
+            if works:
+                self.succeeded(seen.at)
+            return
+        if works:
+            self.last_success_at = seen.at
+        detail = "; ".join(frozen.detail for frozen in seen.frozen)
+        reasons = [at.reason for at in seen.frozen if at.reason != OPEN_TRANSACTION]
+        reason = next(iter(reasons), OPEN_TRANSACTION)
+        self.failed(reason, detail, counted=self.tail.newly_held())
+
+    def failed(
+        self, reason: str, detail: str, *, counted: bool = True, partial: bool = False
+    ) -> None:
+        """An attempt failed; with `partial` for some members only, and it is as up as it was."""
+        self.up = self.up and partial
+        self.last_error = detail
+        self.last_reason = reason
+        self.errors[reason] += counted
+
+
+class Inputs:
+    """All inputs by id, with the age at which each kind goes stale."""
+
+    def __init__(self, stale_after_s: dict[str, float]) -> None:
+        self._stale_after_s = stale_after_s
+        self._by_id: dict[InputId, InputState] = {}
+
+    def of(self, input_id: InputId) -> InputState:
+        """The state of this input, made on first use."""
+        found = self._by_id.get(input_id)
+        if found is None:
+            found = self._by_id[input_id] = InputState(input_id)
+        return found
+
+    def apply(self, seen: InputSucceeded | InputFailed | InputRetired) -> None:
+        """What an attempt came to, or that there will be no more."""
+        match seen:
+            case InputSucceeded():
+                self.of(seen.input).succeeded(seen.at, seen.lasts_s)
+            case InputFailed():
+                self.of(seen.input).failed(seen.reason, seen.detail, partial=seen.partial)
+            case InputRetired():
+                self.retire(seen.input)
+
+    def find(self, input_id: InputId) -> InputState | None:
+        """The state of this input if it was ever heard of."""
+        return self._by_id.get(input_id)
+
+    def retire(self, input_id: InputId) -> None:
+        """Forget an input that is no longer read."""
+        self._by_id.pop(input_id, None)
+
+    def live(self, input_id: InputId, now: float) -> bool:
+        """May what this input told us still be shown?"""
+        state = self._by_id.get(input_id)
+        if state is None or not self._recent(state, state.last_success_at, now):
+            return False
+        tail = state.tail
+        return tail is None or (tail.caught_up and self._recent(state, tail.as_of, now))
+
+    def _recent(self, state: InputState, at: float | None, now: float) -> bool:
+        # After a step back of the clock it may lie in the future: that says nothing either.
+        lasts_s = state.lasts_s
+        if lasts_s is None:
+            lasts_s = self._stale_after_s[state.id.kind]
+        return at is not None and abs(now - at) <= lasts_s
+
+    def recent(self, kind: str, at: float, now: float) -> bool:
+        """Return whether what an input of this kind told then may still be shown."""
+        return abs(now - at) <= self._stale_after_s[kind]
+
+    def whole(self, input_id: InputId, now: float) -> bool:
+        """Is this tail live, with no partition that tells nothing new?"""
+        state = self._by_id.get(input_id)
+        held = state is not None and state.tail is not None and state.tail.frozen
+        return not held and self.live(input_id, now)
+
+    def views(self, now: float) -> tuple[InputView, ...]:
+        """Immutable copies, in a stable order."""
+        return tuple(self._view(state, now) for _, state in sorted(self._by_id.items()))
+
+    def _view(self, state: InputState, now: float) -> InputView:
+        heard = self._recent(state, state.last_success_at, now)
+        return InputView(
+            id=state.id,
+            up=state.up,
+            live=self.live(state.id, now),
+            last_success_at=state.last_success_at,
+            errors=tuple(sorted(state.errors.items())),
+            last_error=state.last_error,
+            last_reason=state.last_reason,
+            tail=state.tail.view(heard=heard) if state.tail is not None else None,
+        )

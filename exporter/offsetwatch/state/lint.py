@@ -1,0 +1,207 @@
+"""How internal topics ought to be made, and what is wrong with those that are not.
+
+Connect checks some of this when it creates a topic and trusts a topic that it finds; MM2 checks
+none. What goes wrong shows months later: offsets that retention deleted, a worker that takes
+minutes to start. Rules are numbered, each a small function with a row in the tests' table that
+fails without it. Pure. Called by the book and by doctor; ingest asks it what to look at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicFacts, TopicRole, Topology
+
+NOT_COMPACTED: Final = "not_compacted"
+WRONG_PARTITIONS: Final = "wrong_partitions"
+LOW_REPLICATION: Final = "low_replication"
+SHARED: Final = "shared"
+OVERSIZE: Final = "oversize"
+
+REPLICATION_WANTED: Final = 3  # Connect's and MM2's own default; fewer brokers cannot give more
+SINGLE_PARTITION: Final = frozenset({TopicRole.CONFIG, TopicRole.OFFSET_SYNCS})
+
+# A worker reads its topics whole before it starts; so does every GET of offsets under exactly-once.
+# A million records take it some ten seconds: below that nobody waits, whatever they hold.
+RECORDS_FEW: Final = 1_000_000
+# Above it, length is only wrong if most of it is superseded: compaction then lags (it never touches
+# the active segment, which by default stays active for a week or a GiB). Under a hundred records
+# per key the length is the number of source partitions, and no setting would shorten it much.
+RECORDS_PER_KEY_MAX: Final = 100
+
+_CONFIG_KEY = re.compile(
+    rb"(connector|task|commit|target-state|restart-connector|tasks-fencing|logger-cluster)-.+"
+    rb"|session-key"
+)
+_STATUS_KEY = re.compile(rb"status-(connector|task|topic)-.+")
+_SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicProblem:
+    """One thing wrong with one topic. `detail` is for people: what is, what it leads to."""
+
+    at: KafkaTopic
+    problem: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intruder:
+    """A connector that commits into the offsets topic of a Connect cluster that does not list it,
+    while `home`, another configured one, does.
+    """
+
+    at: KafkaTopic
+    connector: str
+    home: str
+
+
+# --- rules on one topic: facts -> what is wrong with it, or None ---------------------------------
+
+
+def not_compacted(facts: TopicFacts) -> str | None:
+    """Law 1: an internal topic's cleanup.policy is exactly `compact`."""
+    if facts.policy is None or facts.policy == "compact":
+        return None
+    return f"cleanup.policy is {facts.policy}: retention deletes records that are still needed"
+
+
+def wrong_partitions(facts: TopicFacts) -> str | None:
+    """Law 2: what is read in one order (configurations, offset syncs) has one partition."""
+    if facts.role not in SINGLE_PARTITION or facts.partitions == 1:
+        return None
+    return f"it has {facts.partitions} partitions and must have 1: its records have no order"
+
+
+def low_replication(facts: TopicFacts) -> str | None:
+    """Law 3: as many replicas as Connect would ask for, or as there are brokers."""
+    wanted = min(REPLICATION_WANTED, facts.brokers)
+    if facts.replication >= wanted:
+        return None
+    return f"a partition has {facts.replication} replica(s) and should have {wanted}"
+
+
+def oversize(facts: TopicFacts) -> str | None:
+    """Law 4: a topic that is long is long because it has many keys."""
+    if facts.records is None or facts.keys is None or facts.records <= RECORDS_FEW:
+        return None
+    if facts.records <= RECORDS_PER_KEY_MAX * facts.keys:
+        return None
+    return (
+        f"a worker that starts reads all of its {facts.records} records for {facts.keys} keys: "
+        "compaction lags (segment.ms, segment.bytes, min.cleanable.dirty.ratio)"
+    )
+
+
+RULES: Final[tuple[tuple[str, Callable[[TopicFacts], str | None]], ...]] = (
+    (NOT_COMPACTED, not_compacted),
+    (WRONG_PARTITIONS, wrong_partitions),
+    (LOW_REPLICATION, low_replication),
+    (OVERSIZE, oversize),
+)
+
+
+def lint(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
+    """Every problem of every topic, in a stable order. A topic in two roles is judged in both."""
+    found = {
+        (topic.at, problem): TopicProblem(at=topic.at, problem=problem, detail=detail)
+        for topic in facts
+        for problem, rule in RULES
+        if (detail := rule(topic)) is not None
+    }
+    return tuple(sorted(found.values()))
+
+
+# --- the rule on Connect clusters ----------------------------------------------------------------
+
+
+def shared(topology: Topology, intruders: Iterable[Intruder]) -> tuple[TopicProblem, ...]:
+    """Law 5: an offsets topic belongs to one Connect cluster.
+
+    Two that use one topic hand each other's offsets to connectors of the same name.
+    """
+    users: defaultdict[KafkaTopic, set[str]] = defaultdict(set)
+    for topic in topology.offsets_topics:
+        users[topic.at].add(topic.connect_cluster)
+    found = {
+        at: TopicProblem(
+            at=at,
+            problem=SHARED,
+            detail=f"Connect clusters {' and '.join(sorted(names))} share it as offsets topic",
+        )
+        for at, names in users.items()
+        if len(names) > 1
+    }
+    for seen in sorted(intruders, key=lambda at: (at.at, at.connector)):
+        detail = f"connector {seen.connector} of Connect cluster {seen.home} commits into it"
+        found.setdefault(seen.at, TopicProblem(at=seen.at, problem=SHARED, detail=detail))
+    return tuple(sorted(found.values()))
+
+
+# --- what to look at -----------------------------------------------------------------------------
+
+
+def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopic, TopicRole]:
+    """The internal topics that the topology names, or from which their names follow.
+
+    homes   Connect cluster -> the Kafka cluster that holds its topics
+    """
+    found = {topic.at: TopicRole.OFFSETS for topic in topology.offsets_topics}
+    for listing in topology.listings:
+        for topic, role in (
+            (listing.configs, TopicRole.CONFIG),
+            (listing.status, TopicRole.STATUS),
+        ):
+            if topic is not None:
+                found.setdefault(topic, role)
+    for flow in topology.flows:
+        # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
+        home = homes.get(flow.connect_cluster)
+        if home is not None:
+            found.setdefault(KafkaTopic(home, checkpoints_topic(flow)), TopicRole.CHECKPOINTS)
+        if flow.offset_syncs is not None:
+            found.setdefault(flow.offset_syncs, TopicRole.OFFSET_SYNCS)
+    return found
+
+
+def checkpoints_topic(flow: MirrorFlow) -> str:
+    """DefaultReplicationPolicy.checkpointsTopic; of a flow whose configuration is not known the
+    separator is read off the offset-syncs topic, which has the same one (KIP-690).
+    """
+    separator = "." if flow.internal_separator is None else flow.internal_separator
+    if flow.internal_separator is None and flow.offset_syncs is not None:
+        name = flow.offset_syncs.topic
+        middle = name.removeprefix(_SYNCS_PREFIX).removesuffix(_SUFFIX)
+        for alias in (flow.source, flow.target):
+            half = middle[: (len(middle) - len(alias)) // 2]
+            if name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
+                separator = half
+    return separator.join((flow.source, "checkpoints", _SUFFIX))
+
+
+def sibling_names(offsets_topic: str) -> tuple[str, ...]:
+    """What the config and status topics beside this offsets topic are likely to be called.
+
+    No API tells. A topic of such a name counts only once its keys confirm it (role_of_key).
+    """
+    for word in ("offsets", "offset"):
+        before, found, after = offsets_topic.rpartition(word)
+        if found:
+            names = ("configs", "config", "statuses", "status")
+            return tuple(f"{before}{name}{after}" for name in names)
+    return ()
+
+
+def role_of_key(key: bytes) -> TopicRole | None:
+    """CONFIG or STATUS if Connect's config or status topic has such keys, else None.
+
+    KafkaConfigBackingStore, KafkaStatusBackingStore.
+    """
+    if _STATUS_KEY.fullmatch(key):
+        return TopicRole.STATUS
+    return TopicRole.CONFIG if _CONFIG_KEY.fullmatch(key) else None

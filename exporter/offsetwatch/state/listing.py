@@ -1,0 +1,201 @@
+"""The connectors of a Connect cluster as its own topics tell of them: for clusters without a REST
+API, a dedicated MirrorMaker above all.
+
+The config topic says which connectors there are and how many tasks each was given, the status topic
+how they are. Called by site.py only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+from offsetwatch.decode.connect_rest import CONNECTORS_MAX
+from offsetwatch.model.connectors import (
+    Condition,
+    ConfigRecord,
+    Connector,
+    ConnectorConfigured,
+    ConnectorSettings,
+    ConnectorStatus,
+    StatusRecord,
+    Task,
+    TaskConfigured,
+    TasksCommitted,
+    TaskStatus,
+)
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.state.key_budget import KeyBudget
+
+STATUSES_MAX: Final = 500_000  # of connectors and tasks
+K = TypeVar("K", str, tuple[str, int | None])
+NO_STATUS: Final = "unassigned"  # what Connect writes first; before that nothing has taken it up
+
+
+class Listing:
+    """See the module. Records come in topic order."""
+
+    def __init__(self) -> None:
+        self._settings: dict[str, ConnectorSettings] = {}
+        self._tasks: dict[str, int] = {}
+        # A task's record is in force with the commit that follows; alone it may never be.
+        self._uncommitted: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
+        self._in_force: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
+        self._copied: dict[str, frozenset[TopicPartition] | None] = {}
+        self._conditions: dict[tuple[str, int | None], Condition] = {}
+        self._names: set[str] = set()
+        self._budget = KeyBudget(STATUSES_MAX)
+        self._is_shorter = False  # some may be gone since the names were counted
+        self.dropped = 0
+
+    def forget_configs(self) -> None:
+        """The config topic is read anew, whole."""
+        for known in (
+            self._settings,
+            self._tasks,
+            self._uncommitted,
+            self._in_force,
+            self._copied,
+        ):
+            known.clear()
+        self._is_shorter = True
+
+    def forget_status(self) -> None:
+        """The status topic is read anew, whole."""
+        self._conditions.clear()
+        self._is_shorter = True
+
+    def apply(self, records: Iterable[ConfigRecord | StatusRecord]) -> None:
+        """Take in records of either topic; the rest of what they hold is not needed."""
+        for record in records:
+            if self._is_beyond(record):
+                self.dropped += 1
+                continue
+            match record:
+                case ConnectorConfigured(name, None):
+                    self._delete(name)
+                case ConnectorConfigured(name, settings):
+                    assert settings is not None
+                    self._settings[name] = settings
+                case TasksCommitted(name, tasks):
+                    self._commit(name, tasks or 0)
+                case TaskConfigured(name, task, assigned):
+                    self._uncommitted.setdefault(name, {})[task] = assigned
+                case ConnectorStatus(name, condition):
+                    self._judge(name, None, condition)
+                case TaskStatus(name, task, condition):
+                    self._judge(name, task, condition)
+                case _:
+                    pass
+
+    def _is_beyond(self, record: ConfigRecord | StatusRecord) -> bool:
+        """Return whether the record is of one more connector, or status, than are kept, or of a
+        name for which there is no room.
+        """
+        match record:
+            case ConnectorConfigured(name, settings) if settings is not None:
+                beyond = _is_full(self._settings, name, CONNECTORS_MAX)
+            case TasksCommitted(name, _):
+                beyond = _is_full(self._tasks, name, CONNECTORS_MAX)
+            case TaskConfigured(name, _, _):
+                beyond = _is_full(self._uncommitted, name, CONNECTORS_MAX)
+            case ConnectorStatus(name, condition) if condition is not None:
+                beyond = _is_full(self._conditions, (name, None), STATUSES_MAX)
+            case TaskStatus(name, task, condition) if condition is not None:
+                beyond = _is_full(self._conditions, (name, task), STATUSES_MAX)
+            case _:
+                return False
+        return beyond or not self._admits(name)
+
+    def _admits(self, name: str) -> bool:
+        """Return whether there is room for a name, and count it. Names that are gone are counted
+        until there is no more room.
+        """
+        if name in self._names:
+            return True
+        if not self._budget.admits(len(name)) and self._is_shorter:
+            statuses = {connector for connector, _ in self._conditions}
+            self._names = statuses.union(self._settings, self._tasks, self._uncommitted)
+            self._names.update(self._in_force, self._copied)
+            self._budget = KeyBudget(STATUSES_MAX)
+            self._budget.add(sum(map(len, self._names)), len(self._names))
+            self._is_shorter = False
+        admitted = self._budget.take(len(name))
+        if admitted:
+            self._names.add(name)
+        return admitted
+
+    def _delete(self, name: str) -> None:
+        """Connect writes no tombstones for tasks, and forgets them all the same."""
+        for known in (
+            self._settings,
+            self._tasks,
+            self._uncommitted,
+            self._in_force,
+            self._copied,
+        ):
+            known.pop(name, None)
+        self._is_shorter = True
+
+    def _commit(self, name: str, tasks: int) -> None:
+        """So many tasks from now on. None of them: it is stopped, and has to do what it had to."""
+        self._tasks[name] = tasks
+        given = self._in_force.get(name, {}) | self._uncommitted.pop(name, {})
+        self._in_force[name] = {number: given.get(number) for number in range(tasks)}
+        if not tasks:
+            return
+        shares = tuple(self._in_force[name].values())
+        known = [share for share in shares if share is not None]
+        whole = len(known) == len(shares)
+        self._copied[name] = frozenset(at for share in known for at in share) if whole else None
+
+    def _judge(self, name: str, task: int | None, condition: Condition | None) -> None:
+        if condition is None:
+            self._conditions.pop((name, task), None)
+            self._is_shorter = True
+            return
+        before = self._conditions.get((name, task))
+        if before is None or not condition.outdated_by(before):
+            self._conditions[name, task] = condition
+
+    def connectors(self) -> tuple[Connector, ...]:
+        """All of them. Statuses of tasks beyond the number that was committed are left over."""
+        return tuple(self._connector(name) for name in sorted(self._settings))
+
+    def _connector(self, name: str) -> Connector:
+        settings, condition = self._settings[name], self._conditions.get((name, None))
+        return Connector(
+            name=name,
+            kind=settings.kind,
+            class_name=settings.class_name,
+            version="" if condition is None else condition.version,
+            state=NO_STATUS if condition is None else condition.state,
+            tasks=tuple(
+                _task(number, at)
+                for number in range(self._tasks.get(name, 0))
+                for at in (self._conditions.get((name, number)),)
+            ),
+            mirror=settings.mirror,
+            sink=settings.sink,
+            dedicated_offsets_topic=settings.dedicated_offsets_topic,
+            offsets_addresses=settings.offsets_addresses,
+            failure=None if condition is None else condition.failure,
+            translates=settings.translates,
+            filename=settings.filename,
+        )
+
+    def assigned(self, name: str) -> frozenset[TopicPartition] | None:
+        """What a MirrorSourceConnector gave its tasks, or had given them before it was stopped;
+        None where one task's share is not known.
+        """
+        return self._copied.get(name)
+
+
+def _is_full(known: Mapping[K, object], key: K, most: int) -> bool:
+    return len(known) >= most and key not in known
+
+
+def _task(number: int, at: Condition | None) -> Task:
+    if at is None:
+        return Task(number=number, state=NO_STATUS)
+    return Task(number=number, state=at.state, failure=at.failure)

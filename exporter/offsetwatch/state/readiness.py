@@ -1,0 +1,137 @@
+"""What is not caught up yet, in words for a person. Called by the book only.
+
+Ready means: everything that exists and may be read has been read once. What has failed in the
+meantime is not waited for, nor a partition that cannot be read while others of its topic can,
+because a daemon that is never ready tells nobody what it does know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
+from offsetwatch.model.topology import KafkaTopic, Topology
+from offsetwatch.state.failover import Failover, groups_input
+from offsetwatch.state.inputs import Inputs, InputState
+from offsetwatch.state.replication import Replication
+from offsetwatch.state.sinks import Sinks
+from offsetwatch.state.site import UNREADABLE, Site
+
+DENIALS: Final = 3  # with a growing pause between them: an ACL may be on its way
+
+
+class Readiness:
+    """See the module."""
+
+    def __init__(
+        self,
+        sites: Mapping[str, Site],
+        inputs: Inputs,
+        replication: Replication,
+        failover: Failover,
+        sinks: Sinks,
+    ) -> None:
+        self._sites = sites
+        self._sinks = sinks
+        self._inputs = inputs
+        self._replication = replication
+        self._failover = failover
+        self._was_ready = False
+
+    def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
+        """One line for everything that is missing."""
+        missing: list[str] = []
+        for _, site in sorted(self._sites.items()):
+            missing.extend(self._site(site))
+        if not self._was_ready:  # REST that stands in for a topic later on is not waited for
+            missing.extend(self._unpolled())
+        for topic in topology.awaited():
+            state = self._inputs.find(InputId.of_tail(topic))
+            if state is not None and self._is_hopeless(topic, state, topology):
+                continue  # there is nothing to catch up with
+            if self._is_not_needed(topic, topology):
+                continue
+            if state is None or state.tail is None or not state.tail.caught_up:
+                missing.append(self._explain(InputId.of_tail(topic), "the end of the topic"))
+        for kafka in self._replication.upstreams():
+            missing.extend(self._ends(kafka, now))
+        for asked in self._failover.to_ask():
+            missing.extend(self._unasked(groups_input(asked.flow)))
+        self._was_ready = self._was_ready or not missing
+        return tuple(missing)
+
+    def _is_hopeless(self, topic: KafkaTopic, state: InputState, topology: Topology) -> bool:
+        """Is it not there, too large, or denied for good? What depends on it is not shown, and
+        `input_up` and a finding say why: waiting for it would hide the rest for ever. A denied
+        offsets topic is waited for while no other one is read: nothing is known of any source
+        connector.
+        """
+        if state.errors["too_large"]:
+            return True
+        if state.last_reason not in UNREADABLE:
+            return False
+        if state.last_reason == "not_found" or topic not in topology.recorded():
+            return True
+        offsets = {at.at for at in topology.offsets_topics}
+        if state.errors["denied"] < DENIALS or topic not in offsets:
+            return state.errors["denied"] >= DENIALS
+        return any(self._is_caught_up(other) for other in offsets)
+
+    def _is_caught_up(self, topic: KafkaTopic) -> bool:
+        state = self._inputs.find(InputId.of_tail(topic))
+        return state is not None and state.tail is not None and state.tail.caught_up
+
+    def _unpolled(self) -> Iterator[str]:
+        sources = [at for site in self._sites.values() for at in site.rest_connectors()]
+        for at in (*sources, *self._sinks.by_rest()):
+            yield from self._unasked(rest_offsets_input(at.connect_cluster, at.connector))
+
+    def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
+        """Does REST stand in for all that this topic would tell?"""
+        offsets = [at.connect_cluster for at in topology.offsets_topics if at.at == topic]
+        flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
+        return bool(offsets or flows) and (
+            all(self._sites[name].stands_in_for(topic) for name in offsets)
+            and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
+        )
+
+    def _site(self, site: Site) -> tuple[str, ...]:
+        if site.of.rest and site.listed is None:
+            return (
+                self._explain(InputId(CONNECT_REST, connect_cluster=site.name), "first answer"),
+            )
+        if site.has_sources() and site.home is None and not site.homeless:
+            return (self._explain(InputId(TAIL, connect_cluster=site.name), "its offsets topic"),)
+        if site.has_sinks():
+            return self._unasked(InputId(GROUPS, connect_cluster=site.name))
+        return ()
+
+    def _ends(self, kafka: str, now: float) -> tuple[str, ...]:
+        """Log ends are waited for once there are positions to compare them with; a failure will
+        do.
+        """
+        ends = InputId(LOG_ENDS, kafka=kafka)
+        if not self._replication.waits_for_ends(kafka, now):
+            return self._unasked(ends)
+        state = self._inputs.find(ends)
+        if state is not None and state.last_reason is not None:
+            return ()
+        return (self._explain(ends, "the log ends of its mirrored partitions"),)
+
+    def _unasked(self, input_id: InputId) -> tuple[str, ...]:
+        if self._inputs.find(input_id) is not None:
+            return ()
+        return (self._explain(input_id, "a first attempt"),)
+
+    def _explain(self, input_id: InputId, what: str) -> str:
+        state = self._inputs.find(input_id)
+        error = f" ({state.last_error})" if state is not None and state.last_error else ""
+        return f"{input_id.kind} {input_id.input}: waiting for {what}{error}"

@@ -1,0 +1,98 @@
+"""The topic that a record is written to once the transforms of its connector have seen it.
+
+Connect's RegexRouter is followed to the letter (RegexRouter.apply, Matcher.replaceFirst), and so
+is Debezium's ByLogicalTableRouter, which names topics in the same way. What any other router does
+depends on the record, or on code that is not here. Of predicates only TopicNameMatches decides by
+the name that a record has by then. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from offsetwatch.decode.java_pattern import JavaPattern
+from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter
+
+_REPLACEMENT: Final = re.compile(
+    r"\\(?P<escaped>.)|(?P<literal>[^\\$])|"
+    r"\$(?:\{(?P<name>[A-Za-z][A-Za-z0-9]*)\}|(?P<digits>[0-9]+))",
+    re.DOTALL,
+)
+
+
+def through(routers: Iterable[TopicRouter], name: str) -> str | None:
+    """Return what these routers, one after the other, make of a topic; None if it cannot be told,
+    or if one of them would fail.
+    """
+    found: str | None = name
+    for router in routers:
+        if found is None:
+            return None
+        found = _through_one(router, found)
+    return found
+
+
+def _through_one(router: TopicRouter, name: str) -> str | None:
+    applied = _applied(router, name)
+    if applied is False:
+        return name
+    if router.regex is None:
+        return None
+    found = _replaced(router.regex, router.replacement, name)
+    if found == "" and router.class_name != REGEX_ROUTER:
+        found = name  # ByLogicalTableRouter leaves the record where it is
+    return found if applied or found == name else None
+
+
+def _applied(router: TopicRouter, name: str) -> bool | None:
+    """Return whether a router sees the records of a topic; None if that differs from record to
+    record, or is not known.
+    """
+    if router.conditional:
+        return None
+    if router.topics is None:
+        return True
+    matches = JavaPattern(router.topics).matches(name)
+    return None if matches is None else matches is not router.negated
+
+
+def _replaced(regex: str, replacement: str, name: str) -> str | None:
+    """RegexRouter.apply: Matcher.replaceFirst, which may find less than the whole that matches."""
+    pattern = JavaPattern(regex)
+    matches = pattern.matches(name)
+    if not matches:
+        return None if matches is None else name
+    match = pattern.first_match(name)
+    if match is None:
+        return None
+    text = _expanded(replacement, match)
+    return None if text is None else name[: match.start()] + text + name[match.end() :]
+
+
+def _expanded(replacement: str, match: Any) -> str | None:
+    """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
+    parts: list[str] = []
+    at = 0
+    while token := _REPLACEMENT.match(replacement, at):
+        at = token.end()
+        plain = token["escaped"] or token["literal"]
+        if plain is not None:
+            parts.append(plain)
+            continue
+        name = token["name"]
+        if name is not None:
+            if name not in match.re.groupindex:
+                return None
+            parts.append(match.group(name) or "")
+            continue
+        digits = token["digits"]
+        # As many digits as still number a group, and one at least.
+        while len(digits) > 1 and int(digits) > match.re.groups:
+            digits = digits[:-1]
+        if int(digits) > match.re.groups:
+            return None
+        at = token.start("digits") + len(digits)
+        parts.append(match.group(int(digits)) or "")
+    return "".join(parts) if at == len(replacement) else None

@@ -1,0 +1,569 @@
+"""What everyone but the loop reads: an immutable picture of all that is known and still true.
+
+What depends on an input that is stale, or on a tail that has not caught up, is not in here at all:
+a reader cannot show an old value by mistake. Views are shared between snapshots while nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.model.connectors import ConnectorKind, StateHistory, Task
+from offsetwatch.model.findings import FailureRun, Finding, Judgement
+from offsetwatch.model.observations import Frozen, InputId
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
+from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
+from offsetwatch.state.lint import TopicProblem
+from offsetwatch.state.marks import Marks
+from offsetwatch.state.pipeline import NOTHING_SAID, PipelineView
+from offsetwatch.state.spellings import SpellingChange
+from offsetwatch.state.usual import NOTHING_PUBLISHED, UsualView
+
+
+@dataclass(frozen=True, slots=True)
+class TailView:
+    """How far a tail has read. Counts are of live records only.
+
+    frozen    partitions that tell nothing new: of an open transaction, or not readable
+    """
+
+    topic: KafkaTopic
+    caught_up: bool
+    behind: int | None
+    values: int
+    tombstones: int
+    undecodable: int
+    positions: tuple[tuple[int, int], ...]
+    frozen: tuple[Frozen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputView:
+    """One input. `up` speaks of the last attempt, `live` of whether its data may still be shown."""
+
+    id: InputId
+    up: bool
+    live: bool
+    last_success_at: float | None
+    errors: tuple[tuple[str, int], ...]
+    last_error: str | None
+    tail: TailView | None
+    last_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorView:
+    """One connector and its tasks. `failure`: see model.connectors.Task."""
+
+    connect_cluster: str
+    name: str
+    kind: ConnectorKind
+    class_name: str
+    version: str
+    state: str
+    tasks: tuple[Task, ...]
+    dedicated_offsets_topic: str | None = None
+    failure: str | None = None
+
+
+class RawKeysView(msgspec.Struct, frozen=True, gc=False):
+    """The raw keys of a source partition (state/spellings.py).
+
+    own        the one that its task looks up; None: the one of a HashMap
+    strays, unsure, restarted    see SourcePartitionView
+    """
+
+    own: bytes | None = None
+    strays: int = 0
+    unsure: tuple[tuple[bytes, SourceOffset | None], ...] = ()
+    restarted: SpellingChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestCheck:
+    """What comparing a connector's offsets by REST with those of the topic came to.
+
+    rounds     how many rounds in a row differed, up to the newest that came to an end
+    since      when the first of them did
+    examples   (source partition, its offset by REST, that of the topic) of the newest that
+               differed; bounded
+    """
+
+    rounds: int
+    since: float
+    examples: tuple[tuple[str, str | None, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutState:
+    """A connector that Connect lists without a state, `since` then; `seen_at` is when it last had
+    one, None if it never did. `tasks`: its own state is known, and of these tasks none is.
+    """
+
+    connector: str
+    since: float
+    seen_at: float | None
+    tasks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnlistedConnector:
+    """A connector that Connect does not list and another witness speaks for.
+
+    since          the first answer without it
+    seen_at        when it was last listed with a state; None if it never was
+    status         its state by the status topic, if that says that it is there
+    committed_at   of its newest commit, if it goes on committing
+    """
+
+    connector: str
+    since: float
+    seen_at: float | None
+    status: str | None
+    committed_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorListView:
+    """How far the list of a Connect cluster's connectors can be believed.
+
+    believed_at         from when on a connector that is not among `Snapshot.connectors` is deleted;
+                        None while the address may lead to another Connect cluster
+    deleted_at          when those of which that is certain, whatever `believed_at`, were last found
+                        to be deleted, by our clock; bounded
+    deleted             those of them that have not been created again
+    without_configuration   those that are listed without one for longer than the last that was told
+                        may be believed, and when that was told
+    kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
+                        instead; None where no answer has any
+    alternating         those that some answers have and others have not, over and over
+    """
+
+    connect_cluster: str
+    believed_at: float | None
+    kafka_cluster_ids: tuple[str | None, str | None]
+    without_state: tuple[WithoutState, ...]
+    unlisted: tuple[UnlistedConnector, ...]
+    deleted: frozenset[str] = frozenset()
+    deleted_at: Mapping[str, float] = field(default_factory=dict)
+    without_configuration: Mapping[str, float] = field(default_factory=dict)
+    alternating: tuple[str, ...] = ()
+
+
+class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
+    """One source partition: its newest effective offset and what happened to it since we look.
+
+    offset        None if it has none: forgotten (a tombstone), only ever written under keys that no
+                  task looks up, or under several of which it is not known which one is looked up
+    kafka_partition, log_offset    where the newest record stands in the offsets topic
+    committed_at, advanced_at      record timestamps of the newest commit and of the newest change
+    read_at       when the newest record under any of its raw keys was read, by our clock
+    from_rest     it was polled over REST, which tells no commits: committed_at and commits are not
+                  known, and advanced_at and read_at are of the poll that saw the change
+    commits, advances, rewinds, resets    None where nobody counts
+    variants      how many other raw keys say they are this source partition
+    keys          its raw keys; None while a worker may have written none but that of a HashMap
+    event_at      when the source made the last change that the offset covers, if the offset says
+    poisoned      a task that loads this offset would fail at its start
+    shadow        what the cluster's offsets topic holds of it although the connector has a topic of
+                  its own: Connect does not use it
+    """
+
+    connect_cluster: str
+    connector: str
+    identity: str
+    label: str
+    dialect: str
+    offset: SourceOffset | None
+    kafka_partition: int | None
+    log_offset: int | None
+    committed_at: float | None
+    advanced_at: float | None
+    commits: int | None
+    advances: int | None
+    rewinds: int | None
+    resets: int | None
+    variants: int
+    shadow: SourceOffset | None = None
+    event_at: float | None = None
+    poisoned: bool = False
+    from_rest: bool = False
+    keys: RawKeysView | None = None
+    read_at: float | None = None
+
+    @property
+    def strays(self) -> int:
+        """How many of the other raw keys are somebody else's: no task looks them up."""
+        return self.variants if self.keys is None else self.keys.strays
+
+    @property
+    def restarted(self) -> SpellingChange | None:
+        """Its task looks up another raw key than it did, was not given the offset that it had, and
+        has not come as far again.
+        """
+        return None if self.keys is None else self.keys.restarted
+
+    @property
+    def unsure(self) -> tuple[tuple[bytes, SourceOffset | None], ...]:
+        """The raw keys, with their offsets, of which its task looks up one, nobody knows which."""
+        return () if self.keys is None else self.keys.unsure
+
+    @property
+    def is_hash_map(self) -> bool:
+        """Does its task look up the key of a HashMap, as REST does?"""
+        return self.keys is None or (self.keys.own is None and not self.keys.unsure)
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """The key that its task looks up, byte for byte; None where that is not known, as over
+        REST.
+        """
+        if self.from_rest or (self.keys is not None and self.keys.unsure):
+            return None
+        if self.keys is not None and self.keys.own is not None:
+            return self.keys.own
+        return connect_key_of(self.connector, self.identity)
+
+
+class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
+    """One replicated upstream partition.
+
+    committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
+                  for a partition that is copied and has none
+    synced        newest offset sync
+    replicated    the commit, or a sync that it vouches for (state/sync_lead.py)
+    lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
+                  None without a log end
+    caught_up     no readable record lies after the position, by a probe where the lag is not 0;
+                  None if that is not known
+    behind_since  from when the oldest unreplicated record counts (state/lag.py); None if there is
+                  none, or if it is not known
+    behind_from   what told it: `record`, read upstream, or `log_ends`, the moment at which the log
+                  end was last seen at the position
+    headroom      records between the log start and the next record to replicate; negative: lost
+    headroom_s    until retention reaches the position at its present pace; None if it does not
+    lost          (cause, records) that can no longer be replicated, ever counted
+    probe_from    the offset from which on a read could tell more; None if nothing is missing
+    uncommitted_since    since when syncs go on beyond the commit, and no commit follows
+    unassigned_since     since when it has been there and no task is to copy it
+    sync_outdated        `synced` is beyond the commit because that was seen to go back
+    from_rest     `committed` was polled over REST, and no sync is held against it
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    committed: int | None
+    committed_at: float | None
+    synced: int | None
+    replicated: int | None
+    log_start: int | None
+    log_end: int | None
+    lag: int | None
+    ahead: int | None
+    lag_position: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    behind_from: str | None = None
+    headroom: int | None = None
+    headroom_s: float | None = None
+    lost: tuple[tuple[str, int], ...] = ()
+    probe_from: int | None = None
+    uncommitted_since: float | None = None
+    unassigned_since: float | None = None
+    sync_outdated: bool = False
+    from_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Upstream offsets `first` to `last` of a partition that can no longer be replicated.
+
+    cause    retention, recreated or altered
+    at       when it was found
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    cause: str
+    first: int
+    last: int
+    at: float
+
+    @property
+    def records(self) -> int:
+        """How many at most: compaction gaps count."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecreation:
+    """How often an upstream topic was seen to be another one than before, and how that was last
+    known. `at` and the ids are of the last time; an id is None if the broker gives none.
+    `undecided` are the partitions whose position is still one of the topic as it was before.
+    """
+
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    topic: str
+    count: int
+    at: float
+    before: str | None
+    after: str | None
+    undecided: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """What a consumer group would meet if it moved to the target now, for one partition.
+
+    topic          the SOURCE topic
+    upstream       its committed offset upstream: the NEXT record
+    best           the downstream offset of that same record, as near as the syncs tell; None if
+                   nothing tells
+    landing        where the group would start downstream
+    landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets gives;
+                   None with no landing
+    translated     what MM2 would translate its offset to now, at least: it depends on what its
+                   task remembers (state/syncs.py); None if that may be nothing
+    reread, skip   records between the landing and the best place after it, or before it: their
+                   distance, less what is known to be no record in between
+    checkpoint_at, checkpoint_read_at    of the newest checkpoint of this partition: its timestamp,
+                   and when it was read live, by our clock; None if it was there before
+    """
+
+    connect_cluster: str
+    source: str
+    target: str
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+    best: int | None
+    landing: int | None
+    landing_from: str | None
+    translated: int | None
+    reread: int | None
+    skip: int | None
+    checkpoint_at: float | None = None
+    checkpoint_read_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPartition:
+    """A partition in which a consumer group may have an offset.
+
+    remote          the topic's name on the target: where its copies are
+    checkpointed    its name in checkpoints, if that is another one
+    """
+
+    group: str
+    topic: str
+    remote: str
+    partition: int
+    checkpointed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsToAsk:
+    """The groups of one flow whose offsets are to be asked for, on these two Kafka clusters."""
+
+    flow: FlowKey
+    upstream: str
+    downstream: str
+    partitions: tuple[AskedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """The newest checkpoint of a group in one flow."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    group: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatView:
+    """The newest heartbeat of one flow: `at` is the time that MM2 wrote into it."""
+
+    connect_cluster: str
+    source: str
+    target: str
+    at: float
+
+
+class SyncView(msgspec.Struct, frozen=True, gc=False):
+    """The newest offset sync of an upstream partition in one flow.
+
+    at         its timestamp
+    read_at    when it was read live, by our clock; None if it was there before
+    read_by    when it was read, live or not, by our clock: it is as old as that, at least
+    """
+
+    connect_cluster: str
+    source: str
+    target: str
+    topic: str
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+    at: float
+    read_at: float | None = None
+    read_by: float = inf
+
+
+class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
+    """One partition that a sink connector consumes. `committed` is the NEXT record to read; None
+    of one that its group has committed nothing of, whose `lag` is of the whole log then, unless it
+    is not known where the sink begins.
+
+    caught_up, behind_since, behind_from, probe_from    as of a replicated partition
+    from_rest    `committed` was polled over REST; without its log where that cannot be read
+    """
+
+    connect_cluster: str
+    connector: str
+    topic: str
+    partition: int
+    committed: int | None
+    log_end: int | None
+    lag: int | None
+    log_start: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    behind_from: str | None = None
+    probe_from: int | None = None
+    from_rest: bool = False
+
+
+class RestConnector(NamedTuple):
+    """A connector whose offsets are polled over REST, as they are known in no other way.
+
+    missing    source partitions that were there and are not in its last answers
+    """
+
+    connect_cluster: str
+    connector: str
+    sink: bool = False
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything, at one moment.
+
+    ready       every input that could be caught up is; `waiting_for` says in words what is not
+    dropped     what a bound cut, by reason
+    topic_problems  what is wrong with how internal topics are made (state/lint.py)
+    by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
+    not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
+                    they are in here, and in the API, and have no series
+    left_out        series that limits leave out of /metrics now; they are in here, and in the API
+    partial         (Connect cluster, connector) of flows that may have positions which are not in
+                    here: what is can be shown, and not be summed up
+    pipeline        what the history pipeline says of itself
+    usual           what is usual of connectors, as far as it has learned that
+    groups_to_ask   the consumer groups whose offsets are to be asked for
+    losses          the newest ranges that were lost; bounded, the counts in the views are not
+    judgements      how source partitions, connectors and flows make progress (judge/)
+    findings        what is wrong now, the worst first (judge/)
+    probes          (reason, upstream reads made), and with `probes_skipped` those that were not
+    saved_at        when what must survive a restart was last saved; None if it never was
+    histories       what became of connectors and tasks, as far as status topics tell
+    failure_runs    who fails over and over, and where (judge/)
+    remedies        what guarded remediation says of itself; None where it does not run
+    replica         how this daemon stands among those that share a journal; None where it is alone
+    by_rest         the connectors whose offsets are polled over REST
+    rest_checks     by (Connect cluster, connector): what REST says of offsets, compared
+    topic_doubts    by Connect cluster whose offsets topic was looked for again: why it may be the
+                    wrong one, in words; None: it was found again
+    lists           how far lists of connectors can be believed, of Connect clusters that are polled
+    wants_connector     by Connect cluster, whether the configuration includes a connector of that
+                    name: of one that it leaves out nothing is shown, and that says nothing of it
+    trends          the last hour, a mark a minute, oldest first (state/trends.py)
+    """
+
+    at: float
+    inputs: tuple[InputView, ...]
+    connectors: tuple[ConnectorView, ...]
+    source_partitions: tuple[SourcePartitionView, ...]
+    mirror_partitions: tuple[MirrorPartitionView, ...]
+    syncs: tuple[SyncView, ...]
+    sink_partitions: tuple[SinkPartitionView, ...]
+    dropped: tuple[tuple[str, int], ...]
+    topology: Topology
+    ready: bool
+    waiting_for: tuple[str, ...]
+    topic_problems: tuple[TopicProblem, ...] = ()
+    by_topic: frozenset[tuple[str, str]] = frozenset()
+    not_exported: frozenset[tuple[str, str, str]] = frozenset()
+    left_out: tuple[SeriesLeftOut, ...] = ()
+    partial: frozenset[tuple[str, str]] = frozenset()
+    pipeline: PipelineView = NOTHING_SAID
+    usual: UsualView = NOTHING_PUBLISHED
+    losses: tuple[Loss, ...] = ()
+    recreations: tuple[TopicRecreation, ...] = ()
+    groups: tuple[GroupView, ...] = ()
+    groups_to_ask: tuple[GroupsToAsk, ...] = ()
+    checkpoints: tuple[CheckpointView, ...] = ()
+    heartbeats: tuple[HeartbeatView, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    probes: tuple[tuple[str, int], ...] = ()
+    probes_skipped: tuple[tuple[str, int], ...] = ()
+    notifications_failed: tuple[tuple[str, int], ...] = ()
+    hooks_received: tuple[tuple[str, int], ...] = ()
+    control_refused: tuple[tuple[str, int], ...] = ()
+    saved_at: float | None = None
+    histories: tuple[StateHistory, ...] = ()
+    failure_runs: tuple[FailureRun, ...] = ()
+    remedies: RemedySeen | None = None
+    replica: ReplicaSeen | None = None
+    by_rest: tuple[RestConnector, ...] = ()
+    rest_checks: Mapping[tuple[str, str], RestCheck] = field(default_factory=dict)
+    topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
+    lists: tuple[ConnectorListView, ...] = ()
+    wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
+    trends: Marks = ()
+
+    def left_out_of(self, group: SeriesGroup) -> frozenset[Owner]:
+        """Return whose series of a group are left out as a whole."""
+        return frozenset[Owner]().union(
+            *(at.owners for at in self.left_out if at.group is group and not at.partial)
+        )
+
+
+EMPTY = Snapshot(
+    at=0.0,
+    inputs=(),
+    connectors=(),
+    source_partitions=(),
+    mirror_partitions=(),
+    syncs=(),
+    sink_partitions=(),
+    dropped=(),
+    topology=Topology(offsets_topics=(), flows=()),
+    ready=False,
+    waiting_for=("the first tick",),
+)

@@ -1,0 +1,475 @@
+"""Raw keys under which a source partition has offsets, and the one that its task looks up.
+
+A task writes and looks up the bytes that its own map serialises to (OffsetStorageWriter and
+-ReaderImpl): the order of a LinkedHashMap, a TreeMap, or a Map.of, which is another one in each
+JVM. Only what passes through REST is a java.util.HashMap. Several raw keys, the SPELLINGS of one
+source partition, may therefore hold offsets, and nothing in a key tells which one a task reads.
+What is committed under it does:
+
+* The connector goes on committing under the spelling that its task looks up. The newest commit
+  counts: by log offset inside a Kafka partition; across them by the order in which they were read
+  live, or by timestamps that are further apart than clocks are. Else there is no order.
+* A record with offsetwatch's header comes from a person, and is no evidence. Nor is a tombstone.
+* A PATCH over REST has no header. It is written once, in HashMap order, while the connector is
+  stopped; a second attempt is another such record. So HashMap order needs three moments to replace
+  another spelling, any other order two, and one is enough to be confirmed again.
+* One class writes all partitions of the same fields alike, so what the connector commits for the
+  others confirms a spelling, too.
+
+Until then neither is vouched for: the position is unknown. Pure; used by the source book, by
+remediation and by the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.dialects import dialect_in, goes_on, has_hash_maps
+from offsetwatch.decode.jsontext import parse
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
+from offsetwatch.state.clock_skew import is_later
+
+MOMENT_S: Final = 1.0  # records closer together are one flush, or one request over REST
+_NEEDED: Final = 2
+_NEEDED_OF_REST: Final = 3  # what a person asks of REST twice is not yet a connector that goes on
+
+
+class Place(NamedTuple):
+    """A record's timestamp in Unix seconds, and where it stands in the topic. `read`: it was the
+    how manieth that was read live; 0 if it was there when the topic was first read.
+    """
+
+    at: float
+    partition: int
+    log_offset: int
+    read: int = 0
+
+    def is_after(self, other: Place) -> bool:
+        """Return whether this record is certainly the newer one. Of two in two Kafka partitions
+        neither may be.
+        """
+        if self.partition == other.partition:
+            return self.log_offset > other.log_offset
+        if is_later(self.at, other.at) or is_later(other.at, self.at):
+            return self.at > other.at
+        return self.read > other.read
+
+
+FieldOrder = tuple[str, ...]  # names of the fields in the order of a key
+
+# The newest moments at which the connector committed so.
+_Orders = dict[FieldOrder, tuple[Place, ...]]
+
+
+class Spelling(msgspec.Struct, gc=False):
+    """One raw key of a source partition, and what is known of it.
+
+    place, offset, ours    of its newest record; `ours`: it was written by offsetwatch
+    committed  its newest offset without a header of ours; None if there was none
+    moments    so many times it was committed since any other spelling was
+    first      the offset of the first of those
+    intruder   it appeared while another spelling was in use
+    contested  other records of it in other Kafka partitions may as well be the newest
+    present    it was among the records of the last reading of the whole topic
+    """
+
+    key: SourceKey
+    raw_key: bytes
+    place: Place
+    offset: SourceOffset | Undecodable | None
+    ours: bool = False
+    committed: Place | None = None
+    moments: int = 0
+    first: SourceOffset | None = None
+    intruder: bool = False
+    contested: bool = False
+    present: bool = True
+
+    @property
+    def value(self) -> SourceOffset | None:
+        """What a task that looks this key up is given; None if nothing."""
+        offset = self.offset
+        return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
+
+    @property
+    def by_rest(self) -> bool:
+        """Are these the bytes that REST looks up and writes?"""
+        return self.key.canonical
+
+    @property
+    def needed(self) -> int:
+        """So many moments show that it is the connector that commits under it."""
+        return _NEEDED_OF_REST if self.by_rest else _NEEDED
+
+
+class SpellingChange(NamedTuple):
+    """A task that began to look its offset up under another raw key, and so was given another
+    offset, or none.
+
+    at         Unix seconds: of the newest commit that showed it
+    offset     what stands under the raw key before
+    restarted  it did not go on from there
+    """
+
+    before: bytes
+    after: bytes
+    at: float
+    offset: SourceOffset | None
+    restarted: bool
+
+
+class SpellingInUse(NamedTuple):
+    """Which raw key a task looks up.
+
+    spelling   None if that cannot be told
+    unsure     those that it may be, the newest first; empty if there is no doubt
+    strays     raw keys with an offset that somebody else wrote and no task reads
+    change     the last change of spelling that was seen
+    others     how many other spellings hold an offset, strays among them
+    """
+
+    spelling: Spelling | None
+    unsure: tuple[Spelling, ...] = ()
+    strays: frozenset[bytes] = frozenset()
+    change: SpellingChange | None = None
+    others: int = 0
+
+
+class KnownSpellings(msgspec.Struct, frozen=True):
+    """The raw keys of a source partition as they were known before a restart.
+
+    used, change    those that were once in use, the last of them last, and the last change of that
+    intruders       those that appeared while another was in use
+    others          all others
+    """
+
+    used: tuple[bytes, ...]
+    intruders: tuple[bytes, ...] = ()
+    others: tuple[bytes, ...] = ()
+    change: SpellingChange | None = None
+
+    def is_intruder(self, raw_key: bytes) -> bool:
+        """Return whether a raw key was one, or appeared since."""
+        return raw_key not in self.used and raw_key not in self.others
+
+
+class _Partition(msgspec.Struct):
+    """The spellings of one source partition; `used` were once in use, the last of them last."""
+
+    spellings: dict[bytes, Spelling]
+    used: tuple[bytes, ...] = ()
+    change: SpellingChange | None = None
+
+
+_NOTHING_KNOWN: Final = KnownSpellings(())
+
+
+class KeySpellings:
+    """The spellings of one connector's source partitions.
+
+    Records that are not `live` may be added in any order of Kafka partitions, before the first
+    question; live ones in the order in which they were committed.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, KnownSpellings] | None = None,
+        class_name: str = "",
+        known_orders: Collection[FieldOrder] = (),
+    ) -> None:
+        """`known`: what was remembered of them, by identity; `known_orders`: in which orders of
+        fields it wrote the source partitions that had one spelling then.
+        """
+        self._known = {} if known is None else dict(known)
+        self._known_orders = known_orders
+        self.class_name = class_name
+        """The connector's class, "" if it is not known: it says what its offsets mean."""
+        self._of: dict[str, _Partition] = {}
+        self._orders: _Orders = {}
+        self._read = 0
+
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._of
+
+    def add(self, record: SourceRecord) -> bool:
+        """Take in a record of a source partition; return False if it is older than what is known
+        of its raw key.
+        """
+        place = self._place_of(record)
+        self._note(record, place)
+        partition = self._of.get(record.key.identity)
+        if partition is None:
+            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            partition = self._of[record.key.identity] = _Partition({}, known.used, known.change)
+        spelling = partition.spellings.get(record.raw_key)
+        if spelling is None:
+            spelling = Spelling(record.key, record.raw_key, place, record.offset)
+            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
+            partition.spellings[record.raw_key] = spelling
+        elif spelling.present:
+            if not place.is_after(spelling.place):
+                is_older = spelling.place.is_after(place)
+                spelling.contested |= not is_older and spelling.offset != record.offset
+                return False
+            spelling.contested = False
+        spelling.present = True
+        spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
+        if _is_commit(record):
+            _commit(partition, spelling)
+        if record.live:
+            _decide(partition, self._orders, self.class_name)
+        return True
+
+    def note(self, record: SourceRecord) -> None:
+        """Take in of a record only what it tells of other source partitions."""
+        self._note(record, self._place_of(record))
+
+    def _place_of(self, record: SourceRecord) -> Place:
+        self._read += record.live
+        return place_of(record, self._read if record.live else 0)
+
+    def _note(self, record: SourceRecord, place: Place) -> None:
+        if not _is_commit(record):
+            return
+        order = field_order(record.raw_key)
+        moments = self._orders.get(order, ())
+        # Ordered: records of different Kafka partitions are read in any order at first.
+        if not any(abs(at.at - place.at) <= MOMENT_S for at in moments):
+            kept = sorted((*moments, place), key=lambda at: (at.read, at.at))
+            self._orders[order] = tuple(kept[-_NEEDED_OF_REST:])
+
+    def in_use(self, identity: str) -> SpellingInUse:
+        """Return which spelling of a source partition its task looks up."""
+        partition = self._of.get(identity)
+        if partition is None:
+            return SpellingInUse(None)
+        return _decide(partition, self._orders, self.class_name)
+
+    def spellings(self, identity: str) -> tuple[Spelling, ...]:
+        """Return all raw keys of a source partition, tombstones among them."""
+        partition = self._of.get(identity)
+        return () if partition is None else tuple(partition.spellings.values())
+
+    def remembered(self) -> dict[str, KnownSpellings]:
+        """Return what a restart must not forget, by identity."""
+        return {
+            identity: _known_spellings(partition)
+            for identity, partition in self._of.items()
+            if partition.used and len(partition.spellings) > 1
+        }
+
+    def begin_whole(self) -> None:
+        """Expect every record of the topic again: what was read before may be in no topic."""
+        for partition in self._of.values():
+            for spelling in partition.spellings.values():
+                spelling.present = False
+
+    def end_whole(self) -> None:
+        """Forget what was not among the records since `begin_whole`."""
+        self._known.clear()
+        for partition in self._of.values() if self._known_orders else ():
+            if not partition.used:
+                _recognise(partition, self._known_orders)
+        self._known_orders = ()
+        for identity, partition in list(self._of.items()):
+            for raw_key, spelling in list(partition.spellings.items()):
+                if not spelling.present:
+                    del partition.spellings[raw_key]
+            if not partition.spellings:
+                del self._of[identity]
+
+
+def _recognise(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
+    """Take the one spelling of a known order for the one that was in use before a restart."""
+    own = [
+        at.raw_key
+        for at in partition.spellings.values()
+        if at.present and field_order(at.raw_key) in known_orders
+    ]
+    if len(own) == 1:
+        partition.used = (own[0],)
+        for spelling in partition.spellings.values():
+            spelling.intruder = spelling.raw_key != own[0]
+
+
+def _known_spellings(partition: _Partition) -> KnownSpellings:
+    rest = [at for at in partition.spellings.values() if at.raw_key not in partition.used]
+    return KnownSpellings(
+        used=partition.used,
+        intruders=tuple(sorted(at.raw_key for at in rest if at.intruder)),
+        others=tuple(sorted(at.raw_key for at in rest if not at.intruder)),
+        change=partition.change,
+    )
+
+
+def place_of(record: SourceRecord, read: int = 0) -> Place:
+    """Return where a record stands."""
+    return Place(record.at, record.partition, record.log_offset, read)
+
+
+def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
+    """Return the spellings of one connector, of which these are records in any order."""
+    found = KeySpellings()
+    for record in records:
+        found.add(record)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def field_order(raw_key: bytes) -> FieldOrder:
+    """Return the names of a source partition's fields as they stand in a raw key, () for none."""
+    parsed = parse(raw_key)
+    fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
+    return tuple(fields) if isinstance(fields, dict) else ()
+
+
+def _is_commit(record: SourceRecord) -> bool:
+    """Return whether a connector may have written it. It writes maps; null is a tombstone."""
+    offset = record.offset
+    value = isinstance(offset, SourceOffset) and not offset.is_null
+    return value and not record.ours and record.key.is_spelling
+
+
+def _commit(partition: _Partition, spelling: Spelling) -> None:
+    place = spelling.place
+    spelling.moments += 1  # no flush, and no request over REST, writes a key twice
+    if spelling.moments == 1:
+        spelling.first = spelling.value
+    spelling.committed = place
+    for other in partition.spellings.values():
+        is_other = other is not spelling and other.committed is not None
+        if is_other and other.committed is not None and place.is_after(other.committed):
+            other.moments = 0
+
+
+def _decide(partition: _Partition, orders: _Orders, class_name: str) -> SpellingInUse:
+    """Return what is in use, and remember it."""
+    chosen, unsure = _choose(partition, orders, class_name)
+    if chosen is not None and chosen.contested:
+        unsure, chosen = (chosen,), None
+    if chosen is None:
+        return SpellingInUse(None, unsure, _foreign(partition), partition.change)
+    used = partition.used
+    if not used or used[-1] != chosen.raw_key:
+        before = partition.spellings.get(used[-1]) if used else None
+        if before is not None:
+            partition.change = _change(before, chosen, class_name)
+        partition.used = (*(at for at in used if at != chosen.raw_key), chosen.raw_key)
+        chosen.intruder = False
+    strays = _foreign(partition) | {
+        at.raw_key for at in partition.spellings.values() if at.intruder and at.value is not None
+    }
+    others = sum(at is not chosen and at.value is not None for at in partition.spellings.values())
+    return SpellingInUse(chosen, (), strays, partition.change, others)
+
+
+def _foreign(partition: _Partition) -> frozenset[bytes]:
+    """Return the raw keys with an offset that no worker writes."""
+    return frozenset(
+        raw_key
+        for raw_key, at in partition.spellings.items()
+        if at.value is not None and not at.key.is_spelling
+    )
+
+
+def _change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
+    at = (after.committed or after.place).at
+    dialect = dialect_in(after.key.dialect, class_name)
+    restarted = not goes_on(dialect, before.value, after.first)
+    return SpellingChange(before.raw_key, after.raw_key, at, before.value, restarted)
+
+
+def _choose(
+    partition: _Partition, orders: _Orders, class_name: str
+) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+    """Return the spelling in use, or those that it may be."""
+    known = [at for at in partition.spellings.values() if at.key.is_spelling]
+    if len(known) == 1:
+        return known[0], ()
+    own = _newest_first(at for at in known if at.committed is not None)
+    if not own:
+        return _alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
+    newest, others = own[0], [at for at in own[1:] if at.value is not None]
+    used = partition.used[-1] if partition.used else None
+    unordered = any(not _committed(newest).is_after(_committed(at)) for at in others)
+    if newest.raw_key == used and not unordered:
+        return newest, ()
+    before = next((at for at in known if at.raw_key == used), None)
+    listed = before is newest or before in others
+    if before is not None and before.value is not None and not listed:
+        others.append(before)  # it stands as offsetwatch last wrote it
+    if not others and not _is_erased(known, newest):
+        return newest, ()
+    if any(not _committed(newest).is_after(_committed(at)) for at in others):
+        return _alike([newest, *others])  # an offsets file tells no time, nor do two clocks
+    if newest.moments >= newest.needed:
+        return newest, ()
+    confirmed = _confirmed(newest, others, orders)
+    if confirmed is not None:
+        return confirmed, ()
+    # Connectors that are known have HashMaps; of others that order may well be from REST.
+    shape = newest.key.dialect
+    usual = newest.by_rest == has_hash_maps(dialect_in(shape, class_name) if class_name else shape)
+    once = all(at.moments <= 1 for at in others)
+    if used is None and usual and once and not _is_erased(known, newest):
+        return newest, ()  # nothing but its age speaks for another
+    return _alike([newest, *others])
+
+
+def _newest_first(found: Iterable[Spelling]) -> list[Spelling]:
+    left, ordered = sorted(found, key=_committed, reverse=True), []
+    while left:
+        newest = left[0]
+        for at in left[1:]:
+            assert at.committed is not None
+            assert newest.committed is not None
+            if at.committed.is_after(newest.committed):
+                newest = at
+        left.remove(newest)
+        ordered.append(newest)
+    return ordered
+
+
+def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
+    """Return whether another spelling was taken back later: it may have been the one in use."""
+    return any(
+        at.offset is None and at is not newest and at.place.is_after(_committed(newest))
+        for at in known
+    )
+
+
+def _committed(spelling: Spelling) -> Place:
+    return spelling.place if spelling.committed is None else spelling.committed
+
+
+def _confirmed(newest: Spelling, others: list[Spelling], orders: _Orders) -> Spelling | None:
+    """Return the spelling in whose order the connector goes on with its other partitions."""
+    last = _committed(newest)
+    since = [at for at in _moments(orders, newest) if at.at > last.at - MOMENT_S]
+    going_on = [
+        other
+        for other in others
+        if any(
+            at.is_after(last) and abs(at.at - last.at) > MOMENT_S for at in _moments(orders, other)
+        )
+    ]
+    if len(since) >= newest.needed:
+        return None if going_on else newest
+    established = len(_moments(orders, newest)) > 1
+    return going_on[0] if going_on and not established else None
+
+
+def _moments(orders: _Orders, spelling: Spelling) -> tuple[Place, ...]:
+    return orders.get(field_order(spelling.raw_key), ())
+
+
+def _alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+    """Return the first if it does not matter which one it is: all say the same."""
+    texts = {None if at.value is None else at.value.text for at in found}
+    return (found[0], ()) if len(texts) == 1 else (None, tuple(found))

@@ -1,0 +1,55 @@
+"""What is usual of connectors, as history has taught it: whether that still counts.
+
+Called by the book only. What is too old, damaged or not there is never guessed: without it the laws
+go by what the daemon saw itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from offsetwatch.model.baselines import TOO_OLD_S, Baseline
+from offsetwatch.model.observations import BaselinesSeen
+
+Usual = Mapping[tuple[str, str], Baseline]
+
+
+@dataclass(frozen=True, slots=True)
+class UsualView:
+    """What may be used.
+
+    valid   None where nothing was ever published; False: it is damaged, or too old to be used
+    of      (Connect cluster, connector) -> what is usual of it; empty unless valid
+    """
+
+    valid: bool | None = None
+    of: Usual = field(default_factory=dict)
+
+
+NOTHING_PUBLISHED = UsualView()
+
+
+class UsualBook:
+    """The newest document."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+        self._view = NOTHING_PUBLISHED
+        self._old = UsualView(valid=False)
+
+    def read(self, seen: BaselinesSeen) -> None:
+        """Replace what was known; by nothing, if it is damaged."""
+        if seen.found is None:
+            self._until = None
+            self._view = UsualView(valid=False) if seen.damaged else NOTHING_PUBLISHED
+            return
+        of = {(at.connect_cluster, at.connector): at for at in seen.found.connectors}
+        self._until = seen.found.until
+        self._view = UsualView(valid=True, of=of)
+
+    def view(self, now: float) -> UsualView:
+        """What still counts."""
+        if self._until is not None and now - self._until > TOO_OLD_S:
+            return self._old
+        return self._view

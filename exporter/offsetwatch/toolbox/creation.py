@@ -1,0 +1,318 @@
+"""A connector that begins at given offsets, from its first record on (what KIP-995 proposes).
+
+Created stopped, so that it cannot run before its offsets are set; what a namesake has left behind
+is backed up and removed, never merged; then the state that was asked for. If a step fails, what was
+there is put back and the connector is deleted again. Called by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config, Connect
+from offsetwatch.decode.connector_config import connector_settings
+from offsetwatch.model.commands import connector_command
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.drivers.rest import CREATES_STOPPED, RestDriver
+from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Freeze,
+    Plan,
+    Reset,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+from offsetwatch.toolbox import facts
+from offsetwatch.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
+from offsetwatch.toolbox.changes import Author, Prepared
+from offsetwatch.toolbox.connectors import owned, too_old
+from offsetwatch.toolbox.differences import changes
+from offsetwatch.toolbox.documents import Document, Section, parse
+from offsetwatch.toolbox.rest_place import RestPlace
+from offsetwatch.toolbox.tombstones import Around, around
+from offsetwatch.toolbox.words import told
+
+_BODY: Final = ("name", "config", "initial_offsets", "initial_state")
+_STATES: Final = {state.value.upper(): state for state in State}
+
+
+@dataclass(frozen=True, slots=True)
+class CreationRequest:
+    """A body of `POST /connectors` (KIP-980), with the `initial_offsets` of KIP-995.
+
+    config      with the connector's name in it; it may hold secrets, and is not shown
+    offsets     the JSON list of pairs, as it was written; None if there is none
+    state       None if it is not named
+    """
+
+    config: Mapping[str, Any]
+    offsets: bytes | None = None
+    state: State | None = None
+
+    def __repr__(self) -> str:
+        return f"CreationRequest({self.state!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be created. Its configuration may hold secrets, and is not shown.
+
+    config      as Connect is to have it
+    offsets     the document: KIP-199, the body of a PATCH, or a list of pairs; None for none
+    state       what it is to be in the end
+    allow_new   see Request
+    """
+
+    name: str
+    config: Mapping[Any, Any]
+    offsets: bytes | None
+    state: State
+    allow_new: bool = False
+
+    def __repr__(self) -> str:
+        return f"Wanted({self.name!r}, {self.state!r})"
+
+
+def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[Problem, ...]:
+    """Read a configuration alone, or a body of `POST /connectors`; or say what is wrong with it. No
+    problem repeats a value.
+    """
+    try:
+        parsed = msgspec.json.decode(raw)
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]) if _is_object(parsed) else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (Problem("--config-file", "it is not JSON", ""),)
+    if not _is_object(parsed):
+        return (Problem("--config-file", "it is no JSON object", '{"connector.class": "…", …}'),)
+    if not isinstance(parsed.get("config"), dict):
+        found = _wrong_settings(name, parsed)
+        return tuple(found) or CreationRequest({**parsed, "name": name})
+    inner = dict(parsed["config"])
+    inner.setdefault("name", parsed.get("name", name))
+    found = [*_wrong_parts(parsed), *_wrong_settings(name, inner)]
+    if found:
+        return tuple(found)
+    given = parsed.get("initial_offsets") is not None
+    return CreationRequest(
+        config={**inner, "name": name},
+        offsets=bytes(parts["initial_offsets"]) if given else None,
+        state=_STATES.get(str(parsed.get("initial_state")).upper()),
+    )
+
+
+def _is_object(parsed: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(parsed, dict)
+
+
+def _wrong_parts(body: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in sorted(body.keys() - set(_BODY)):
+        yield Problem(f"--config-file: {key}", "is no part of this", f"it has {', '.join(_BODY)}")
+    state, offsets = body.get("initial_state"), body.get("initial_offsets")
+    if state is not None and str(state).upper() not in _STATES:
+        yield Problem("--config-file: initial_state", "is no state", ", ".join(sorted(_STATES)))
+    if offsets is not None and not (isinstance(offsets, list) and offsets):
+        right = 'a list of {"partition": {…}, "offset": {…}}; leave it out for no offsets'
+        yield Problem("--config-file: initial_offsets", "has none", right)
+
+
+def _wrong_settings(name: str, config: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    if config.get("name", name) != name:
+        found.append(Problem("--config-file: name", "is another connector's", f'"name": "{name}"'))
+    if not isinstance(config.get("connector.class"), str):
+        found.append(Problem("--config-file", "it has no connector.class", ""))
+    found.extend(
+        Problem(f"--config-file: {key}", "is no single value", "Connect keeps texts")
+        for key, value in sorted(config.items())
+        if isinstance(value, dict | list)
+    )
+    return found
+
+
+def prepare_create(
+    config: Config,
+    connect: Connect,
+    wanted: Wanted,
+    author: Author,
+    *,
+    clock: Clock | None = None,
+) -> Prepared:
+    """Check everything that can be known before the connector is there."""
+    mine = owned(connect, wanted.name)
+    if mine is not None:
+        return Prepared(wanted.name, (mine,))
+    place = RestPlace(connect)
+    found = [*_not_here(place, connect, wanted)]
+    kind = place.kind_of(str(wanted.config.get("connector.class")))
+    section = _section(wanted)
+    if not isinstance(section, Section):
+        return Prepared(wanted.name, (*found, *section))
+    if found:
+        return Prepared(wanted.name, tuple(found))
+    settings = connector_settings(wanted.name, wanted.config, kind=kind or "")
+    request = Request(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
+    wrong, said = _checked(config, connect, request, settings, wanted.state)
+    if wrong:
+        return Prepared(wanted.name, wrong)
+    way = Around()
+    if request.pairs:
+        way = around(
+            config,
+            connect,
+            wanted.name,
+            settings,
+            request.pairs,
+            version=place.version(),
+            whole=True,
+        )
+    setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
+    if way.writes:
+        setting = way.writes
+    return Prepared(
+        connector=wanted.name,
+        problems=(),
+        changes=changes((), request.pairs),
+        notes=(*said, *way.notes),
+        plan=_plan(place, wanted, setting, settings, author),
+        driver=RestDriver(
+            connect,
+            wanted.name,
+            config.kafka_of(connect),
+            create_config=wanted.config,
+            offsets_topics=way.topics,
+            clock=clock,
+        ),
+    )
+
+
+def _checked(
+    config: Config,
+    connect: Connect,
+    request: Request,
+    settings: ConnectorSettings,
+    state: State,
+) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Return what is wrong with the offsets, and what a person should know."""
+    name = request.connector
+    if not request.pairs:
+        said = (
+            f"{name} is created stopped, and is then {state.value}; it continues from offsets "
+            "that an earlier connector of its name left behind, if there are any"
+        )
+        return (), (said,)
+    known = _facts(config, connect, request, settings)
+    said = (
+        f"{name} is created stopped; what one of its name has left behind is backed up and "
+        f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
+    )
+    return (*problems(request, known), *_nulls(request)), (said, *notes(request, known))
+
+
+def _section(wanted: Wanted) -> Section | tuple[Problem, ...]:
+    """Return the pairs of this connector, none where no offsets are given."""
+    if wanted.offsets is None:
+        return Section(wanted.name, (), "")
+    document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
+    if not isinstance(document, Document):
+        return document
+    for section in document.sections:
+        if section.connector == wanted.name and section.pairs:
+            return section
+    others = told(document.connectors()) or "no connector"
+    return (Problem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""),)
+
+
+def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Problem]:
+    """What of this Connect cluster speaks against it."""
+    stop = connector_command("connectors stop", wanted.name)
+    found = [
+        replace(problem, right=_BY_HAND.format(stop=stop))
+        for problem in too_old(connect, CREATES_STOPPED)
+    ]
+    if place.connector(wanted.name) is not None:
+        right = "`offsets import` sets the offsets of one that is there"
+        found.append(Problem(wanted.name, f"{place.name} has a connector of this name", right))
+    class_name = str(wanted.config.get("connector.class"))
+    if place.kind_of(class_name) is None:
+        right = "install it on every worker, or correct connector.class"
+        found.append(Problem("connector.class", f"{place.name} has no {class_name}", right))
+    return found
+
+
+_BY_HAND: Final = (
+    "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
+    "an offset of its own choice: where that does no harm, create it, then `{stop}` and "
+    "`offsets import`"
+)
+
+
+def _facts(
+    config: Config, connect: Connect, request: Request, settings: ConnectorSettings
+) -> Facts:
+    """What the offsets are held against: what the connector would read."""
+    kafkas = facts.Kafkas(config.kafka)
+    try:
+        return facts.gather(
+            request.connector,
+            settings,
+            (),
+            named_partitions(request.pairs),
+            kafkas=kafkas,
+            home=connect.kafka,
+            upstream=facts.named_upstream(config, connect.name, request.connector),
+        )
+    finally:
+        kafkas.close()
+
+
+def _nulls(request: Request) -> list[Problem]:
+    return [
+        Problem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
+        for index, pair in enumerate(request.pairs)
+        if pair.offset is None
+    ]
+
+
+def _plan(
+    place: RestPlace,
+    wanted: Wanted,
+    setting: tuple[AnyStep, ...],
+    settings: ConnectorSettings,
+    author: Author,
+) -> Plan:
+    steps: tuple[AnyStep, ...] = (
+        Create(config_sha256(wanted.name, wanted.config)),
+        ToState(State.STOPPED),
+    )
+    if setting:
+        steps = (*steps, Settle(), Freeze(), *setting)
+    if wanted.state is not State.STOPPED:
+        steps = (*steps, ToState(wanted.state))
+    kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
+    return Plan(
+        plan_id=author.plan_id,
+        verb=f"create {wanted.name}",
+        subject=Subject(
+            driver="rest",
+            place=place.name,
+            connector=wanted.name,
+            kind=kinds.get(settings.kind, "source"),
+            identity=place.identity(),
+        ),
+        steps=steps,
+        original=None,
+        final=wanted.state,
+        created_at=Moment(author.at),
+        created_by=author.by,
+    )

@@ -1,0 +1,151 @@
+"""What a request would change: offsets now against offsets wanted. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from offsetwatch.decode.dialects import compare, dialect_for, position
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.model.offsets import Order, SourceOffset
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.shapes import SINK, Fields, decoded
+
+
+class Kind(StrEnum):
+    """What happens to one partition's offset."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One partition whose offset is not the same.
+
+    before, after   JSON, or None for none
+    key             as of a Pair
+    order           of `after` against `before`, where the connector keeps an order and has both
+    distance        from `before` to `after`, where one number is the position
+    """
+
+    partition: str
+    before: str | None
+    after: str | None
+    order: Order | None = None
+    key: str | None = None
+    distance: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """See Kind."""
+        if self.before is None:
+            return Kind.ADDED
+        return Kind.REMOVED if self.after is None else Kind.CHANGED
+
+    @property
+    def pair(self) -> Pair:
+        """What is to be asked for."""
+        return Pair(self.partition, self.after, self.key)
+
+
+def changes(
+    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+) -> tuple[Change, ...]:
+    """What asking for `wanted` would change, in the order of `wanted`; what it does not name stays.
+    `class_name` is the connector's, where it is known: it says what its offsets mean.
+
+    Numbers are compared with their types: 5 and 5.0 are not the same to a connector.
+    """
+    have = {pair.partition: pair.offset for pair in now}
+    return tuple(
+        change(
+            pair.partition,
+            have.get(pair.partition),
+            pair.offset,
+            pair.key,
+            class_name=class_name,
+        )
+        for pair in wanted
+        if have.get(pair.partition) != pair.offset
+    )
+
+
+def between(
+    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+) -> tuple[Change, ...]:
+    """All in which `wanted` differs, partitions that only `now` has among it: sorted. `class_name`:
+    as in `changes`.
+    """
+    named = {pair.partition for pair in wanted}
+    gone = tuple(Pair(pair.partition, None) for pair in now if pair.partition not in named)
+    return tuple(sorted(changes(now, (*wanted, *gone), class_name), key=lambda at: at.partition))
+
+
+def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
+    """What going forward or back means, where it is known which way it goes."""
+    said = {
+        Order.AHEAD: "forward: the records in between are skipped for good",
+        Order.BEHIND: "back: the records in between are processed again",
+    }
+    counted = Counter(change.order for change in found)
+    return tuple(
+        f"{counted[order]} partition(s) go {words}"
+        for order, words in said.items()
+        if counted[order]
+    )
+
+
+def change(
+    partition: str,
+    before: str | None,
+    after: str | None,
+    key: str | None = None,
+    *,
+    class_name: str = "",
+) -> Change:
+    """One partition's change, with its direction where that is known."""
+    order = distance = None
+    if before is not None and after is not None:
+        order = _order(partition, before, after, class_name)
+        was, now = (_position(partition, text, class_name) for text in (before, after))
+        if was is not None and now is not None:
+            distance = now - was
+    return Change(partition, before, after, order=order, key=key, distance=distance)
+
+
+def _order(partition: str, before: str, after: str, class_name: str) -> Order:
+    fields = decoded(partition)
+    if _is_sinks(fields):
+        return _sink_order(before, after)
+    was, now = (_offset(text) for text in (before, after))
+    return compare(dialect_for(fields, class_name), was, now)
+
+
+def _position(partition: str, text: str, class_name: str) -> int | None:
+    """Return the one integer that is the position; None where there is none, or it is not known
+    which.
+    """
+    fields = decoded(partition)
+    if _is_sinks(fields):
+        number = (decoded(text) or {}).get(SINK.position)
+        return number if isinstance(number, int) else None
+    return position(dialect_for(fields, class_name), _offset(text))
+
+
+def _is_sinks(fields: Fields | None) -> bool:
+    return fields is not None and fields.keys() == SINK.partition.keys()
+
+
+def _sink_order(before: str, after: str) -> Order:
+    was, now = ((decoded(text) or {}).get(SINK.position) for text in (before, after))
+    if not isinstance(was, int) or not isinstance(now, int) or was == now:
+        return Order.UNORDERED
+    return Order.AHEAD if now > was else Order.BEHIND
+
+
+def _offset(text: str) -> SourceOffset | None:
+    offset = decode_value(text.encode())
+    return offset if isinstance(offset, SourceOffset) else None

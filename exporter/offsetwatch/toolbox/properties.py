@@ -1,0 +1,209 @@
+"""The Kafka client that the settings of a worker's properties file mean, in librdkafka's words.
+
+Called by worker_config.py. What cannot be said in librdkafka's words is a mistake that names the
+setting and never its value; nothing here repeats a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.addresses import canonical
+from offsetwatch.config.properties import load, unescaped
+from offsetwatch.decode.java_values import trimmed, values_of
+
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
+_PROVIDERS: Final = "org.apache.kafka.common.config.provider."
+_FROM_FILE: Final = _PROVIDERS + "FileConfigProvider"
+_FROM_FOLDER: Final = _PROVIDERS + "DirectoryConfigProvider"
+_LOGIN = re.compile(
+    r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL
+)
+_LOGIN_OPTION = re.compile(
+    r"""\s+([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"';]+)""", re.DOTALL
+)
+_LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+UNFETCHED: Final = "its config provider does not run here, or has no such value"
+_WAY_OUT: Final = "name a cluster of the configuration instead, with --kafka"
+# They say how a connection is made, which librdkafka has its own good answers to, not to whom.
+_TUNING: Final = frozenset(
+    {
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.")
+_TRANSLATED: Final = frozenset(
+    {"ssl.endpoint.identification.algorithm", "ssl.key.password", "sasl.mechanism"}
+)
+
+
+class Untranslatable(Exception):
+    """Settings that have no words in librdkafka; `mistakes` names each, with no value."""
+
+    def __init__(self, mistakes: tuple[str, ...]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
+
+
+def resolved(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with what Kafka's own config providers fetch from files (KIP-297).
+
+    What others would fetch stays as it is, and so does what is not there: the environment of the
+    worker is not ours.
+    """
+    names = values_of(settings.get("config.providers", ""))
+    classes = {name: trimmed(settings.get(f"config.providers.{name}.class", "")) for name in names}
+    return {
+        name: _PLACEHOLDER.sub(lambda match: _fetched(match, classes), value)
+        for name, value in settings.items()
+    }
+
+
+def _fetched(match: re.Match[str], classes: Mapping[str, str]) -> str:
+    kind, path, key = classes.get(match[1], ""), Path(match[2] or ""), match[3]
+    try:
+        if kind == _FROM_FILE:
+            return load(path.read_bytes())[key]
+        if kind == _FROM_FOLDER and key in {at.name for at in path.iterdir()}:
+            return (path / key).read_text()
+    except (OSError, KeyError, UnicodeDecodeError):
+        pass
+    return match[0]
+
+
+def placeholder(value: str) -> bool:
+    """Is it, or a part of it, still to be fetched by a config provider of Java's?"""
+    return _PLACEHOLDER.search(value) is not None
+
+
+def client_properties(settings: Mapping[str, str]) -> dict[str, str]:
+    """Librdkafka's properties of the client that these un-prefixed settings make in Java.
+
+    Raises Untranslatable with everything that cannot be said.
+    """
+    mistakes: list[str] = []
+    kept = {name: trimmed(value) for name, value in settings.items() if _about_clients(name)}
+    for name in sorted(name for name, value in kept.items() if placeholder(value)):
+        mistakes.append(f"{name}: {UNFETCHED}; {_WAY_OUT}")
+        del kept[name]
+    made: dict[str, str] = {}
+    if kept.get("bootstrap.servers"):
+        # Java's clients take a protocol in front, and an IPv6 host without brackets.
+        servers = (at.rpartition("://")[2] for at in values_of(kept["bootstrap.servers"]))
+        made["bootstrap.servers"] = ",".join(canonical(at) for at in servers if at)
+    elif not mistakes:
+        mistakes.append("bootstrap.servers: missing")
+    protocol = kept.get("security.protocol", "PLAINTEXT").upper()
+    made["security.protocol"] = protocol.lower()
+    if protocol.endswith("SSL"):
+        made |= _tls(kept, mistakes)
+    if protocol.startswith("SASL"):
+        made |= _sasl(kept, mistakes)
+    if mistakes:
+        raise Untranslatable(tuple(mistakes))
+    return made
+
+
+def _about_clients(name: str) -> bool:
+    return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
+
+
+def _tls(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    made = {}
+    algorithm = kept.get("ssl.endpoint.identification.algorithm", "https")
+    made["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
+    if "ssl.key.password" in kept:
+        made["ssl.key.password"] = kept["ssl.key.password"]
+    made |= _truststore(kept, mistakes)
+    made |= _keystore(kept, mistakes)
+    for name in sorted(kept):
+        if not name.startswith("ssl.") or name.startswith(_STORES):
+            continue
+        if name not in _TUNING | _TRANSLATED and kept[name]:
+            mistakes.append(f"{name}: has no counterpart here; {_WAY_OUT}")
+    return made
+
+
+def _truststore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    inline, file = kept.get("ssl.truststore.certificates"), kept.get("ssl.truststore.location")
+    kind = kept.get("ssl.truststore.type", "JKS").upper()
+    if not inline and not file:
+        return {}  # the authorities of the JVM, and here those of the operating system
+    if kind != "PEM":
+        mistakes.append(f"ssl.truststore.type: {_kind(kind)}, where PEM can be read; {_WAY_OUT}")
+        return {}
+    return {"ssl.ca.pem": inline} if inline else {"ssl.ca.location": str(file)}
+
+
+def _keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    chain, key = kept.get("ssl.keystore.certificate.chain"), kept.get("ssl.keystore.key")
+    file, kind = kept.get("ssl.keystore.location"), kept.get("ssl.keystore.type", "JKS").upper()
+    if not chain and not key and not file:
+        return {}
+    if kind == "PKCS12" and file:
+        password = kept.get("ssl.keystore.password", "")
+        return {"ssl.keystore.location": file, "ssl.keystore.password": password}
+    if kind != "PEM":
+        mistakes.append(f"ssl.keystore.type: {_kind(kind)}, where PEM can be read; {_WAY_OUT}")
+        return {}
+    if file:  # one file with the key and the chain
+        return {"ssl.certificate.location": file, "ssl.key.location": file}
+    return {"ssl.certificate.pem": chain or "", "ssl.key.pem": key or ""}
+
+
+def _kind(kind: str) -> str:
+    return kind if kind in {"JKS", "PKCS12", "BCFKS"} else "of another kind"
+
+
+def _sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    mechanism = kept.get("sasl.mechanism", "GSSAPI").upper()
+    module = _LOGIN_MODULES.get(mechanism)
+    if module is None:
+        known = ", ".join(_LOGIN_MODULES)
+        mistakes.append(f"sasl.mechanism: none of {known}; {_WAY_OUT}")
+        return {}
+    options = _login(kept.get("sasl.jaas.config", ""), module)
+    if options is None:
+        mistakes.append(
+            f"sasl.jaas.config: not one login by {module} with username and password; {_WAY_OUT}"
+        )
+        return {}
+    if any(name.startswith("sasl.") and "callback" in name and kept[name] for name in kept):
+        mistakes.append(f"sasl.*.callback.handler.class: runs in Java; {_WAY_OUT}")
+    username, password = options
+    return {"sasl.mechanism": mechanism, "sasl.username": username, "sasl.password": password}
+
+
+def _login(text: str, module: str) -> tuple[str, str] | None:
+    """(username, password) of a JAAS configuration with one login of this module."""
+    match = _LOGIN.fullmatch(text)
+    if match is None or match[1] != module:
+        return None
+    options: dict[str, str] = {}
+    at = 0
+    while option := _LOGIN_OPTION.match(match[3], at):
+        options[option[1]] = _bare(option[2])
+        at = option.end()
+    if match[3][at:].strip() or "tokenauth" in options:
+        return None
+    username, password = options.get("username"), options.get("password")
+    return None if username is None or password is None else (username, password)
+
+
+def _bare(quoted: str) -> str:
+    """Java takes such a value apart with its StreamTokenizer: C's escapes, inside quotes."""
+    if quoted[0] not in "\"'":
+        return quoted
+    return unescaped(quoted[1:-1])
