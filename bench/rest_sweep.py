@@ -44,7 +44,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.book import Book
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 
 from bench.fake_workers import ANSWER_S, serving
 from bench.growth import exponent

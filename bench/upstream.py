@@ -28,7 +28,7 @@ from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.readings import ProbesRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.snapshot import Snapshot
 
 from lab import Lab, LabOptions

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from offsetwatch.state.offset_sync_store import OffsetSyncStore
+from offsetwatch.state.mirror.offset_sync_store import OffsetSyncStore
 
 from lab.errors import LabError
 from lab.jars import jars

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from offsetwatch.judge.advice import RUNBOOKS, next_command
 from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
-from offsetwatch.state import lint
+from offsetwatch.state import internal_topic_rules
 
 from dashboards import thresholds
 from tools.alertmanager import render
@@ -462,7 +462,9 @@ def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
     verdicts = asked_for("offsetwatch_connector_progress", "verdict")
     assert {"silent", "stalled", "slow"} == verdicts.keys() <= {at.value for at in Verdict}
     problems = asked_for("offsetwatch_internal_topic_problem", "problem")
-    assert problems.keys() == {problem for problem, _ in lint.RULES} | {lint.SHARED}
+    assert problems.keys() == {problem for problem, _ in internal_topic_rules.RULES} | {
+        internal_topic_rules.SHARED
+    }
     assert all(len(names) == 1 for names in problems.values())
 
 

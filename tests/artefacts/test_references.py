@@ -26,11 +26,11 @@ from offsetwatch.model.readings import FirstRecord, LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.catalog import CATALOG
 from offsetwatch.serve.families import collect
-from offsetwatch.state.failover import groups_input
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.failover.groups import groups_input
 
 from tests.unit.serve.worlds import BUILD, RELOADED
-from tests.unit.state.test_failover import (
+from tests.unit.state.failover.test_groups import (
     CHECKPOINTS,
     FLOW,
     HEARTBEATS,

@@ -28,8 +28,8 @@ from offsetwatch.remedy.model.driver import Answer
 from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
 from offsetwatch.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
 from offsetwatch.serve import findings
-from offsetwatch.state import fate_memory
-from offsetwatch.state.fate import Fates
+from offsetwatch.state.loss import persistence
+from offsetwatch.state.loss.flow import Fates
 from offsetwatch.toolbox import creation, documents
 
 from tests.fuzz.targets import Target
@@ -64,7 +64,7 @@ _TOPIC: Final = {
     "partitions": [tuple(_ROW.values())],
 }
 _FATES: Final = {
-    "version": fate_memory.VERSION,
+    "version": persistence.VERSION,
     "flows": [{"flow": ["lab", "west", "east"], "topics": {"orders": _TOPIC}}],
     "losses": [],
 }
@@ -128,8 +128,8 @@ def _quarantined(raw: bytes) -> None:
 
 def _recalled(raw: bytes) -> None:
     fates = Fates()
-    fate_memory.recall(fates, raw)
-    assert fate_memory.remembered(fates)
+    persistence.recall(fates, raw)
+    assert persistence.remembered(fates)
 
 
 def _noticed(raw: bytes) -> None:

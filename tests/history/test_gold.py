@@ -14,7 +14,7 @@ from offsetwatch.history.pipeline.records import SCHEMA
 from offsetwatch.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey
-from offsetwatch.state.sources import SourceBook
+from offsetwatch.state.connect.source_offsets import SourceBook
 
 from tests.history.rows import (
     OFFSETS_TOPIC,

@@ -9,7 +9,7 @@ import pytest
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from offsetwatch.state.remote import DEFAULT
+from offsetwatch.state.mirror.mm2_names import DEFAULT
 
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 

@@ -20,7 +20,7 @@ from offsetwatch.history.tables.schemas import (
     SILVER_NEWEST,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from offsetwatch.state.remote import DEFAULT, IDENTITY
+from offsetwatch.state.mirror.mm2_names import DEFAULT, IDENTITY
 from structlog.testing import capture_logs
 
 from tests.fakes.clock import VirtualClock

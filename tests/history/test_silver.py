@@ -32,8 +32,8 @@ from offsetwatch.history.tables.schemas import (
 )
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey
+from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.snapshot import SourcePartitionView
-from offsetwatch.state.sources import SourceBook
 
 from tests.history.delta import Row, refine_plainly, snapshot, stored, write
 from tests.history.rows import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.ages import LOG_ENDS, RECORD, Ages, Stretch
+from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD, Ages, Stretch
 
 WHO = ("lab", "mm2", TopicPartition("orders", 0))
 

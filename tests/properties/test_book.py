@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
 from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.lag import replication_lag
-from offsetwatch.state.sources import SourceBook
+from offsetwatch.state.connect.source_offsets import SourceBook
+from offsetwatch.state.mirror.lag import replication_lag
 
 from tests.unit.state.worlds import NOW, World, mirrors, orders, record
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from offsetwatch.model.observations import OffsetsTopicLost
 from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.joined import Joined
+from offsetwatch.state.tuple_memo import Joined
 
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
 

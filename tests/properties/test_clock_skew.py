@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from offsetwatch.decode.javamap import hash_map_order
 from offsetwatch.model.observations import SourceRecord
-from offsetwatch.state.sources import SourceBook
+from offsetwatch.state.connect.source_offsets import SourceBook
 
 from tests.unit.state.worlds import NOW, record
 

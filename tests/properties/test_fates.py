@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state import fate_memory
-from offsetwatch.state.fate import Fates, Round
-from offsetwatch.state.lag import Seen
-from offsetwatch.state.mirrors import SyncBook
-from offsetwatch.state.sync_lead import SyncLeads
-from offsetwatch.state.trail import Trail
+from offsetwatch.state.loss import persistence
+from offsetwatch.state.loss.flow import Fates, Round
+from offsetwatch.state.loss.sync_gaps import Trail
+from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.mirror.replicated_partitions import SyncBook
+from offsetwatch.state.mirror.sync_lead import SyncLeads
 
 from tests.unit.state.worlds import sync
 
@@ -128,9 +128,9 @@ class Mm2World:
     def restart(self) -> None:
         """Of the daemon."""
         if self.restarts:
-            remembered = fate_memory.remembered(self.fates)
+            remembered = persistence.remembered(self.fates)
             self.fates, self.trail, self.leads = Fates(), Trail(), SyncLeads(FLUSH_S)
-            fate_memory.recall(self.fates, remembered)
+            persistence.recall(self.fates, remembered)
         for _ in range(3):
             self.look()
 

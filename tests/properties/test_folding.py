@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.ingest.roles import Role, SourceRole, SyncRole
 from offsetwatch.model.observations import SourceRecord
-from offsetwatch.state.mirrors import SyncBook
+from offsetwatch.state.connect.source_offsets import SourceBook
+from offsetwatch.state.mirror.replicated_partitions import SyncBook
 from offsetwatch.state.snapshot import SourcePartitionView
-from offsetwatch.state.sources import SourceBook
 
 from tests.changed import replace
 

@@ -13,10 +13,10 @@ from offsetwatch.history.failover_report.moves import replayed
 from offsetwatch.history.tables import flows
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.syncs import PartitionSyncs
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
 from tests.history.pasts import NOON, Past
-from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
+from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
 
 FLOW = MirrorFlow(
     *("lab", "mm2", "west", "east", "west"), KafkaTopic("west", "syncs"), downstream="east"

@@ -28,7 +28,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.book import Book
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.snapshot import EMPTY
 
 from tests.fakes.clock import VirtualClock

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from offsetwatch.notify import ledger
-from offsetwatch.state import remote, site
+from offsetwatch.state.connect import connect_cluster
+from offsetwatch.state.mirror import mm2_names
 from offsetwatch.state.snapshot import Snapshot
 
 from tests.changed import replace
@@ -82,7 +83,7 @@ def test_an_exception_that_ends_the_loop_is_an_exit(monkeypatch):
     def enlist(*_: object) -> None:
         raise KeyError("connector")
 
-    monkeypatch.setattr(site.Site, "enlist", enlist)
+    monkeypatch.setattr(connect_cluster.Site, "enlist", enlist)
     (kind,) = faults_of(SMALL)
     assert kind.startswith("exit: KeyError")
 
@@ -108,7 +109,7 @@ def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
 
 
 def test_topics_that_copies_do_not_go_to_are_found(monkeypatch):
-    monkeypatch.setattr(remote, "through", lambda _, name: name)
+    monkeypatch.setattr(mm2_names, "through", lambda _, name: name)
     assert "copy" in faults_of(ROUTED)
     own = {**RENAMED[0], "class": OWN_ROUTER}
     mirror = {**ROUTED["connectors"]["mirror"], "routes": [own]}

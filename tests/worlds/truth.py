@@ -17,7 +17,7 @@ from offsetwatch.judge.register import LAST_SEEN
 from offsetwatch.model.findings import Finding, FindingName, Scope, Verdict
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.notify.ledger import Message, Status
-from offsetwatch.state.remote import remote_topic
+from offsetwatch.state.mirror.mm2_names import remote_topic
 from offsetwatch.state.snapshot import GroupView, Snapshot
 
 from tests.scenarios.brokers import Log, partitions_of

@@ -26,7 +26,7 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import MirrorFlow, TopicFacts, TopicRole, Topology
-from offsetwatch.state.lint import (
+from offsetwatch.state.internal_topic_rules import (
     LOW_REPLICATION,
     NOT_COMPACTED,
     OVERSIZE,
@@ -34,7 +34,7 @@ from offsetwatch.state.lint import (
     WRONG_PARTITIONS,
     TopicProblem,
 )
-from offsetwatch.state.remote import contradicted_copy, stated_copy
+from offsetwatch.state.mirror.mm2_names import contradicted_copy, stated_copy
 from offsetwatch.toolbox.words import nearest
 
 SKEW_S_MAX: Final = 5.0

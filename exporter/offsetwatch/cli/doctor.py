@@ -42,7 +42,7 @@ from offsetwatch.ingest.facts import TopicMemory, read_topic_facts
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicRole
-from offsetwatch.state.lint import SHARED, lint, named_topics
+from offsetwatch.state.internal_topic_rules import SHARED, lint, named_topics
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS, UNREACHABLE = 0, 1, 7

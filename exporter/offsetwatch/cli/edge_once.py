@@ -18,8 +18,8 @@ from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.edge import Edge
 from offsetwatch.errors import NothingRead, TimedOut
 from offsetwatch.serve.status import unread_inputs
-from offsetwatch.state.marks import ConnectorKey
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.trend_marks import ConnectorKey
 
 ANSWERS_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick

@@ -15,7 +15,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.daemon.control import Wishes
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.office import World
-from offsetwatch.state.marks import ConnectorKey
+from offsetwatch.state.trend_marks import ConnectorKey
 
 
 @contextmanager

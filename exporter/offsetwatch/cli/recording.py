@@ -22,7 +22,7 @@ from offsetwatch.ingest.facts import read_siblings
 from offsetwatch.model.roles import TopicRole
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 from offsetwatch.model.topology import TopicRole as InternalTopic
-from offsetwatch.state.remote import checkpoints_of
+from offsetwatch.state.mirror.mm2_names import checkpoints_of
 
 _ROLES = {InternalTopic.CONFIG: TopicRole.CONFIGS, InternalTopic.STATUS: TopicRole.STATUS}
 _log = structlog.get_logger()

@@ -37,7 +37,7 @@ from offsetwatch.model.observations import (
     OffsetsTopicLost,
 )
 from offsetwatch.model.topology import KafkaTopic, ListingTopics
-from offsetwatch.state.remote import remote_topic
+from offsetwatch.state.mirror.mm2_names import remote_topic
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 RETRY_S = 5.0

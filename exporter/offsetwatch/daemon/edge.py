@@ -55,7 +55,7 @@ from offsetwatch.model.observations import (
     rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed

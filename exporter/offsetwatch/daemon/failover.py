@@ -11,8 +11,8 @@ from offsetwatch.ingest.failover import poll_failover, poll_topics
 from offsetwatch.ingest.poll import Batch
 from offsetwatch.model.observations import InputRetired
 from offsetwatch.model.topology import FlowKey
-from offsetwatch.state.failover import groups_input
-from offsetwatch.state.remote import beside
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.mirror.mm2_names import beside
 from offsetwatch.state.snapshot import GroupsToAsk, Snapshot
 
 TOPICS_S: Final = 30.0  # MM2 makes its checkpoints topic minutes after a flow's first group

@@ -20,8 +20,8 @@ from offsetwatch.ingest.poll import Batch
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
-from offsetwatch.state.facts import FACTS_EVERY_S
-from offsetwatch.state.lint import (
+from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
+from offsetwatch.state.internal_topic_rules import (
     RECORDS_FEW,
     RECORDS_PER_KEY_MAX,
     named_topics,

@@ -18,7 +18,7 @@ from offsetwatch.model.observations import (
     TopicsSeen,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
 
 

@@ -37,7 +37,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import SourceKey, Undecodable
 from offsetwatch.model.topology import KafkaTopic, Topology
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.syncs import SyncHistory
+from offsetwatch.state.mirror.offset_translation import SyncHistory
 
 _Record = TypeVar("_Record", CheckpointRecord, HeartbeatRecord)
 

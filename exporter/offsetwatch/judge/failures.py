@@ -19,7 +19,7 @@ from offsetwatch.decode.failure import exception_class
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.histories import changes_since
+from offsetwatch.state.connect.state_history import changes_since
 from offsetwatch.state.snapshot import Snapshot
 
 FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule

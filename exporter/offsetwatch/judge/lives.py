@@ -26,7 +26,7 @@ import msgspec
 
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.histories import deletions
+from offsetwatch.state.connect.state_history import deletions
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
 
 LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list

@@ -18,8 +18,8 @@ from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, InputId, rest_offsets_input
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.failover import groups_input
-from offsetwatch.state.remote import checkpoints_of
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.mirror.mm2_names import checkpoints_of
 from offsetwatch.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,

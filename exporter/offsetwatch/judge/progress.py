@@ -38,7 +38,7 @@ from offsetwatch.judge.words import moment
 from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
-from offsetwatch.state.histories import changes_since
+from offsetwatch.state.connect.state_history import changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails

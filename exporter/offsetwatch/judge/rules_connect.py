@@ -12,7 +12,7 @@ from offsetwatch.judge.seen import Seen
 from offsetwatch.judge.words import moment
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.state.checks import ROUNDS
+from offsetwatch.state.connect.rest_consistency import ROUNDS
 from offsetwatch.state.snapshot import ConnectorListView, UnlistedConnector, WithoutState
 
 TASKS_NAMED: Final = 5

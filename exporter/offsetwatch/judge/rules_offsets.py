@@ -18,7 +18,7 @@ from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.lint import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
+from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
 from offsetwatch.state.snapshot import SourcePartitionView, SyncView
 
 _SEVERITIES: Final = {

@@ -20,8 +20,8 @@ from offsetwatch.model.observations import (
     rest_offsets_input,
 )
 from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
-from offsetwatch.state.rest_fallback import is_done_without, polled_instead
-from offsetwatch.state.site import UNREADABLE
+from offsetwatch.state.connect.connect_cluster import UNREADABLE
+from offsetwatch.state.connect.rest_fallback import is_done_without, polled_instead
 from offsetwatch.state.snapshot import InputView
 
 FAILURES: Final = 3

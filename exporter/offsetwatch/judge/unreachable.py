@@ -7,7 +7,7 @@ from typing import Final
 from offsetwatch.judge.words import moment
 from offsetwatch.model.observations import GROUPS, LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import InputView, Snapshot
 
 UNANSWERED: Final = frozenset({"unreachable", "timeout"})

@@ -41,7 +41,7 @@ from offsetwatch.remedy.model.plan import Pair, RecordAt
 from offsetwatch.remedy.model.policy import Policy, Profile, profile
 from offsetwatch.remedy.stood import Stood
 from offsetwatch.remedy.windows import Finder, KafkaReaders
-from offsetwatch.state.remote import remote_topic
+from offsetwatch.state.mirror.mm2_names import remote_topic
 from offsetwatch.state.snapshot import Snapshot
 
 BY_PERSON: Final = "named_by_a_person"

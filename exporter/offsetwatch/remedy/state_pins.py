@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from offsetwatch.model.connectors import DELETED, StateChange
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.histories import deletions
+from offsetwatch.state.connect.state_history import deletions
 
 _ASKED: Final = frozenset({"stopped", "paused", "running"})
 _BY_REST: Final = "rest"

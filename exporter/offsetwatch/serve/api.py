@@ -42,9 +42,7 @@ from offsetwatch.serve.bodies import (
     TailRow,
 )
 from offsetwatch.serve.origins import origin
-from offsetwatch.state.lag import lag_seconds
-from offsetwatch.state.marks import ConnectorKey
-from offsetwatch.state.overall import connector_of, flow_of, grouped
+from offsetwatch.state.mirror.lag import lag_seconds
 from offsetwatch.state.snapshot import (
     CheckpointView,
     ConnectorView,
@@ -58,6 +56,8 @@ from offsetwatch.state.snapshot import (
     SyncView,
     TailView,
 )
+from offsetwatch.state.totals import connector_of, flow_of, grouped
+from offsetwatch.state.trend_marks import ConnectorKey
 
 
 class Only(NamedTuple):

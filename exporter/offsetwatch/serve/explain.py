@@ -49,8 +49,8 @@ from offsetwatch.serve.bodies import (
 )
 from offsetwatch.serve.findings import AHEAD, FAILURES, finding_row, judgement_row
 from offsetwatch.serve.origins import REST
-from offsetwatch.state.failover import groups_input
-from offsetwatch.state.remote import checkpoints_of
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.mirror.mm2_names import checkpoints_of
 from offsetwatch.state.snapshot import (
     ConnectorView,
     InputView,

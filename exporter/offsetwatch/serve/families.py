@@ -23,7 +23,7 @@ from offsetwatch.model.series import Owner, SeriesGroup
 from offsetwatch.serve import catalog, catalog_mm2, remedies, replicated
 from offsetwatch.serve.columns import Columns, Family, Labels, family
 from offsetwatch.serve.spec import INPUT, TAIL, Spec
-from offsetwatch.state.lag import lag_seconds
+from offsetwatch.state.mirror.lag import lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
     SinkPartitionView,

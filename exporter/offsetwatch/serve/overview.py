@@ -61,10 +61,10 @@ from offsetwatch.serve.bodies import (
 )
 from offsetwatch.serve.findings import finding_rows, findings_left_out
 from offsetwatch.serve.origins import REST
-from offsetwatch.state import overall
-from offsetwatch.state.marks import ConnectorKey
-from offsetwatch.state.overall import NOTHING, Overall
+from offsetwatch.state import totals
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
+from offsetwatch.state.totals import NOTHING, Overall
+from offsetwatch.state.trend_marks import ConnectorKey
 
 _WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
@@ -111,7 +111,7 @@ def _input(view: InputView) -> DownInput:
 
 def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     listed = _listed(snapshot)
-    known, polled = overall.connectors(snapshot), _polled(snapshot)
+    known, polled = totals.connectors(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector): at
         for at in snapshot.judgements
@@ -130,7 +130,7 @@ def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
 
 def _flows(snapshot: Snapshot) -> list[OverviewFlow]:
     listed = _listed(snapshot)
-    known, polled = overall.flows(snapshot), _polled(snapshot)
+    known, polled = totals.flows(snapshot), _polled(snapshot)
     judged = {
         (at.connect_cluster, at.connector, at.subject): at
         for at in snapshot.judgements

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from offsetwatch.model.series import SeriesGroup
 from offsetwatch.serve import catalog_mm2 as catalog
 from offsetwatch.serve.columns import Columns, Family, Labels, family
-from offsetwatch.state.lag import lag_seconds
+from offsetwatch.state.mirror.lag import lag_seconds
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot, SyncView
 
 

@@ -19,7 +19,7 @@ from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.serve import api
 from offsetwatch.serve.bodies import ConnectorsBody, FlowsBody
 from offsetwatch.serve.findings import AHEAD, FAILURES, Told, told
-from offsetwatch.state.rest_fallback import is_done_without
+from offsetwatch.state.connect.rest_fallback import is_done_without
 from offsetwatch.state.snapshot import Snapshot
 
 

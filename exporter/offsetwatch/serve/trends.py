@@ -22,8 +22,8 @@ from typing import Final, TypeVar
 from offsetwatch import documents
 from offsetwatch.model.moments import Moment
 from offsetwatch.serve.bodies import TrendsBody, TrendSeries
-from offsetwatch.state.marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.trend_marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
 from offsetwatch.state.trends import EVERY_S
 
 Series = list[int | None]

@@ -45,26 +45,26 @@ from offsetwatch.model.readings import EndsAsked, EndsRead, ProbesRead
 from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
 from offsetwatch.model.series import SeriesGroup, SeriesLeftOut
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
-from offsetwatch.state.budget import Budget
-from offsetwatch.state.checks import Checks
-from offsetwatch.state.facts import FactsBook
-from offsetwatch.state.failover import Failover
-from offsetwatch.state.flows import (
+from offsetwatch.state.baseline_view import UsualBook
+from offsetwatch.state.connect.connect_cluster import ConnectSite, Site
+from offsetwatch.state.connect.rest_consistency import Checks
+from offsetwatch.state.connect.sinks import Sinks
+from offsetwatch.state.connector_series_budget import Budget
+from offsetwatch.state.failover.groups import Failover
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.internal_topic_facts import FactsBook
+from offsetwatch.state.mirror.flows import (
     BrokerAddresses,
     mirror_flows,
     named_over_found,
     sink_groups,
 )
-from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.joined import Joined
-from offsetwatch.state.pipeline import PipelineBook
+from offsetwatch.state.mirror.replication import Replication
+from offsetwatch.state.pipeline_status import PipelineBook
 from offsetwatch.state.readiness import Readiness
-from offsetwatch.state.replication import Replication
-from offsetwatch.state.series import UNLIMITED, Listed, SeriesBound, SeriesLimits
-from offsetwatch.state.sinks import Sinks
-from offsetwatch.state.site import ConnectSite, Site
 from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
-from offsetwatch.state.usual import UsualBook
+from offsetwatch.state.total_series_budget import UNLIMITED, Listed, SeriesBound, SeriesLimits
+from offsetwatch.state.tuple_memo import Joined
 
 
 class Book:

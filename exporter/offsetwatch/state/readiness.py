@@ -19,11 +19,11 @@ from offsetwatch.model.observations import (
     rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, Topology
-from offsetwatch.state.failover import Failover, groups_input
+from offsetwatch.state.connect.connect_cluster import UNREADABLE, Site
+from offsetwatch.state.connect.sinks import Sinks
+from offsetwatch.state.failover.groups import Failover, groups_input
 from offsetwatch.state.inputs import Inputs, InputState
-from offsetwatch.state.replication import Replication
-from offsetwatch.state.sinks import Sinks
-from offsetwatch.state.site import UNREADABLE, Site
+from offsetwatch.state.mirror.replication import Replication
 
 DENIALS: Final = 3  # with a growing pause between them: an ACL may be on its way
 

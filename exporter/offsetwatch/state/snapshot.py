@@ -22,11 +22,11 @@ from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
 from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
-from offsetwatch.state.lint import TopicProblem
-from offsetwatch.state.marks import Marks
-from offsetwatch.state.pipeline import NOTHING_SAID, PipelineView
-from offsetwatch.state.spellings import SpellingChange
-from offsetwatch.state.usual import NOTHING_PUBLISHED, UsualView
+from offsetwatch.state.baseline_view import NOTHING_PUBLISHED, UsualView
+from offsetwatch.state.connect.raw_keys import SpellingChange
+from offsetwatch.state.internal_topic_rules import TopicProblem
+from offsetwatch.state.pipeline_status import NOTHING_SAID, PipelineView
+from offsetwatch.state.trend_marks import Marks
 
 
 @dataclass(frozen=True, slots=True)

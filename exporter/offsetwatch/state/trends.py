@@ -12,10 +12,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from offsetwatch.state import overall
-from offsetwatch.state.marks import Column, Mark, Marks
-from offsetwatch.state.overall import Overall
+from offsetwatch.state import totals
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.totals import Overall
+from offsetwatch.state.trend_marks import Column, Mark, Marks
 
 EVERY_S: Final = 60.0
 MARKS_MAX: Final = 60
@@ -50,7 +50,7 @@ class Trends:
 
 
 def _mark(snapshot: Snapshot, before: Mark | None) -> Mark:
-    connectors, flows = overall.connectors(snapshot), overall.flows(snapshot)
+    connectors, flows = totals.connectors(snapshot), totals.flows(snapshot)
     return Mark(
         at=snapshot.at,
         connectors=_column(connectors, before.connectors if before else None, snapshot.at),

@@ -22,7 +22,7 @@ from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.readings import FirstRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.state.flows import cluster_at
+from offsetwatch.state.mirror.flows import cluster_at
 from offsetwatch.toolbox.bounds import Facts, LogBounds
 from offsetwatch.toolbox.words import suggestion
 

@@ -19,8 +19,8 @@ from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.lint import sibling_names
-from offsetwatch.state.listing import Listing
+from offsetwatch.state.connect.topic_listing import Listing
+from offsetwatch.state.internal_topic_rules import sibling_names
 from offsetwatch.toolbox.bounds import Problem
 from offsetwatch.toolbox.facts import Kafkas, listed
 from offsetwatch.toolbox.flows import Clearing

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from offsetwatch.model.connectors import Connector, MirrorSettings
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.flows import cluster_at
+from offsetwatch.state.mirror.flows import cluster_at
 from offsetwatch.toolbox.bounds import Problem
 
 

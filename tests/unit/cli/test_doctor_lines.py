@@ -14,7 +14,7 @@ from offsetwatch.model.topology import (
     TopicRole,
     Topology,
 )
-from offsetwatch.state.lint import lint
+from offsetwatch.state.internal_topic_rules import lint
 
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source

@@ -4,8 +4,8 @@ from offsetwatch.ingest import facts as module
 from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
-from offsetwatch.state.facts import FACTS_EVERY_S
-from offsetwatch.state.lint import lint
+from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
+from offsetwatch.state.internal_topic_rules import lint
 from offsetwatch.state.snapshot import EMPTY
 
 from tests.changed import replace
@@ -55,7 +55,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of 100 records is long."""
     for name, value in (("RECORDS_FEW", 100), ("COUNTED_MAX", 300)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("offsetwatch.state.lint.RECORDS_FEW", 100)
+    monkeypatch.setattr("offsetwatch.state.internal_topic_rules.RECORDS_FEW", 100)
 
 
 def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:

@@ -10,7 +10,7 @@ from offsetwatch.ingest.failover import poll_failover, poll_topics
 from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsSeen
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
 
 from tests.fakes.clock import VirtualClock

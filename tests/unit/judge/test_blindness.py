@@ -8,7 +8,7 @@ from offsetwatch.judge.looks import Look
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, Topology
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import EMPTY
 
 from tests.changed import replace

@@ -12,7 +12,7 @@ from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistor
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import EMPTY, InputView, SinkPartitionView
 
 from tests.changed import replace

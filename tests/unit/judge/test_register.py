@@ -14,7 +14,7 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Severity, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import Snapshot
 
 from tests.changed import replace

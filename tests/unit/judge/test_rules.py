@@ -28,8 +28,8 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
 from offsetwatch.notify.words import EVIDENCE_MAX
+from offsetwatch.state.baseline_view import UsualView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
-from offsetwatch.state.usual import UsualView
 
 from tests.changed import replace
 from tests.evidence import pairs, texts

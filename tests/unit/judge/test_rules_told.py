@@ -12,12 +12,12 @@ from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.lint import NOT_COMPACTED, OVERSIZE, TopicProblem
+from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, TopicProblem
 from offsetwatch.state.snapshot import GroupView
 
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.state.test_listing import CONFIGS, listing
+from tests.unit.state.connect.test_topic_listing import CONFIGS, listing
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,

@@ -16,6 +16,7 @@ from offsetwatch.model.topology import (
     OffsetsTopic,
     Topology,
 )
+from offsetwatch.state.baseline_view import UsualView
 from offsetwatch.state.snapshot import (
     EMPTY,
     ConnectorListView,
@@ -25,7 +26,6 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
     TailView,
 )
-from offsetwatch.state.usual import UsualView
 
 from tests.changed import replace
 

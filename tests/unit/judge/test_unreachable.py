@@ -12,7 +12,7 @@ from offsetwatch.judge.words import moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
-from offsetwatch.state.failover import groups_input
+from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import EMPTY, InputView
 
 from tests.changed import replace

@@ -13,7 +13,7 @@ from offsetwatch.state.snapshot import EMPTY
 
 from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
-from tests.unit.state.test_failover import (
+from tests.unit.state.failover.test_groups import (
     CHECKPOINTS,
     answered,
     checkpoint,

@@ -14,9 +14,9 @@ from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.serve import catalog, catalog_mm2
 from offsetwatch.serve.families import collect
 from offsetwatch.serve.spec import INPUT
-from offsetwatch.state.pipeline import PipelineView
+from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.pipeline_status import PipelineView
 from offsetwatch.state.snapshot import EMPTY, InputView
-from offsetwatch.state.usual import UsualView
 
 from tests.changed import replace
 

@@ -20,8 +20,9 @@ from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from offsetwatch.serve.families import Build, Reload, WebFile
 from offsetwatch.serve.spec import INPUT
-from offsetwatch.state.lint import TopicProblem
-from offsetwatch.state.pipeline import PipelineView
+from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.internal_topic_rules import TopicProblem
+from offsetwatch.state.pipeline_status import PipelineView
 from offsetwatch.state.snapshot import (
     EMPTY,
     CheckpointView,
@@ -39,7 +40,6 @@ from offsetwatch.state.snapshot import (
     TailView,
     TopicRecreation,
 )
-from offsetwatch.state.usual import UsualView
 
 from tests.changed import replace
 

@@ -24,9 +24,9 @@ from offsetwatch.model.pipeline import PipelineStatus
 from offsetwatch.model.readings import ProbesRead
 from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
-from offsetwatch.state import fate_memory
-from offsetwatch.state.fate import Fates
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.loss import persistence
+from offsetwatch.state.loss.flow import Fates
 
 from .test_histories import STATUS, found
 from .test_listing import CONFIGS, MM2
@@ -175,6 +175,6 @@ def test_workers_that_are_configured_beside_another_kafka_may_use_it():
 
 
 def test_a_document_from_before_connect_clusters_were_remembered_tells_nothing_of_them():
-    document = json.loads(fate_memory.remembered(Fates()))
+    document = json.loads(persistence.remembered(Fates()))
     del document["sites"]
     assert answered(recalled(json.dumps(document).encode()), "theirs") == ("theirs", None)

@@ -9,10 +9,10 @@ from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.account import NOTHING_LOST
-from offsetwatch.state.ages import Ages
-from offsetwatch.state.lag import Seen
-from offsetwatch.state.mirrors import (
+from offsetwatch.state.loss.partition import NOTHING_LOST
+from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.mirror.oldest_record_age import Ages
+from offsetwatch.state.mirror.replicated_partitions import (
     EndsBook,
     Position,
     SyncBook,
@@ -20,8 +20,8 @@ from offsetwatch.state.mirrors import (
     positions,
     sync_views,
 )
+from offsetwatch.state.mirror.sync_lead import SyncLeads
 from offsetwatch.state.snapshot import MirrorPartitionView
-from offsetwatch.state.sync_lead import SyncLeads
 
 from tests.changed import replace
 

@@ -6,9 +6,8 @@ import pytest
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state import fate
-from offsetwatch.state.account import NOTHING_LOST
-from offsetwatch.state.fate import (
+from offsetwatch.state.loss import flow as fate
+from offsetwatch.state.loss.flow import (
     GRACE_S,
     TOLD_EVERY_S,
     UNSEEN_S,
@@ -17,9 +16,10 @@ from offsetwatch.state.fate import (
     Round,
     doing,
 )
-from offsetwatch.state.pace import WINDOW_S
+from offsetwatch.state.loss.partition import NOTHING_LOST
+from offsetwatch.state.loss.rates import WINDOW_S
+from offsetwatch.state.loss.sync_gaps import News
 from offsetwatch.state.snapshot import Loss
-from offsetwatch.state.trail import News
 
 from tests.changed import replace
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.decode.javamap import connect_key, hash_map_order
-from offsetwatch.state.sources import SourceBook
+from offsetwatch.state.connect.source_offsets import SourceBook
 
-from tests.unit.state.test_checks import settled
+from tests.unit.state.connect.test_rest_consistency import settled
 
 from .worlds import NOW, OFFSETS, World, files, orders, record, source
 

@@ -11,8 +11,8 @@ from offsetwatch.model.observations import (
     InputId,
 )
 from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.readiness import DENIALS
-from offsetwatch.state.site import ConnectSite
 
 from tests.changed import replace
 

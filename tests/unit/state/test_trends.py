@@ -7,8 +7,8 @@ from dataclasses import fields
 
 import pytest
 from offsetwatch.state import trends as module
-from offsetwatch.state.marks import Column, Marks, unpacked
 from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.state.trend_marks import Column, Marks, unpacked
 from offsetwatch.state.trends import EVERY_S, MARKS_MAX, Trends
 
 from tests.changed import replace

@@ -8,7 +8,7 @@ from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.serve.api import connectors as connectors_json
 from offsetwatch.serve.api import flows as flows_json
 from offsetwatch.serve.families import Build, Reload, collect
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 
 from tests.changed import replace
 

@@ -53,14 +53,14 @@ from offsetwatch.model.readings import (
 )
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.book import Book
-from offsetwatch.state.series import UNLIMITED, SeriesLimits
-from offsetwatch.state.site import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
+from offsetwatch.state.total_series_budget import UNLIMITED, SeriesLimits
 
 NOW = 1_800_000_000.0
 STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0, REST_OFFSETS: 190.0}

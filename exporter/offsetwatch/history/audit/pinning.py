@@ -21,7 +21,7 @@ from offsetwatch.history.audit.slices import Anchors, Known, Reach, reach, sampl
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.remote import contradicted_copy, remote_topic, routers_named
+from offsetwatch.state.mirror.mm2_names import contradicted_copy, remote_topic, routers_named
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from offsetwatch.history.failover_report.known import (
 )
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.lag import replication_lag
-from offsetwatch.state.landing import Met, Standing, met
-from offsetwatch.state.syncs import PartitionSyncs
+from offsetwatch.state.failover.cost import Met, Standing, met
+from offsetwatch.state.mirror.lag import replication_lag
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
 PACE_S: Final = 600.0  # over how long a group's pace is measured,
 PACE_S_MIN: Final = 60.0  # and at least

@@ -27,7 +27,12 @@ from offsetwatch.history.tables.flows import stored
 from offsetwatch.history.tables.logs import exact, literal, quoted
 from offsetwatch.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.remote import checkpoints_of, copied_topic, remote_topic, routers_named
+from offsetwatch.state.mirror.mm2_names import (
+    checkpoints_of,
+    copied_topic,
+    remote_topic,
+    routers_named,
+)
 
 __all__ = ["Window", "known"]
 

@@ -30,8 +30,8 @@ from offsetwatch.history.tables.schemas import (
     Table,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.failover import ASKED_MAX, GROUPS_MAX
-from offsetwatch.state.remote import checkpoints_of, copied_topic, remote_topic
+from offsetwatch.state.failover.groups import ASKED_MAX, GROUPS_MAX
+from offsetwatch.state.mirror.mm2_names import checkpoints_of, copied_topic, remote_topic
 
 _Place = tuple[str, TopicPartition]  # on which Kafka cluster
 _Row = tuple[object, ...]

@@ -38,7 +38,7 @@ from offsetwatch.history.tables.logs import Log, Row
 from offsetwatch.history.tables.raw_keys import keys_in_use
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.spellings import SpellingInUse
+from offsetwatch.state.connect.raw_keys import SpellingInUse
 
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
-from offsetwatch.state.spellings import SpellingInUse, spellings_of
+from offsetwatch.state.connect.raw_keys import SpellingInUse, spellings_of
 
 EVIDENCE: Final = 4  # so many of the newest records under each raw key are enough to judge by
 

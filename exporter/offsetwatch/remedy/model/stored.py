@@ -34,7 +34,7 @@ from offsetwatch.errors import Refused
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
 from offsetwatch.remedy.model.plan import Pair, Raw, RawFound
-from offsetwatch.state.spellings import KeySpellings, spellings_of
+from offsetwatch.state.connect.raw_keys import KeySpellings, spellings_of
 
 _ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
 _KEY_ENVELOPE: Final = b'{"schema":'

@@ -1,0 +1,643 @@
+"""One Connect cluster as the book keeps it: its connectors, and the offsets topics they use.
+
+A source connector keeps its offsets in its own topic if it names one (`offsets.storage.topic`),
+else in the cluster's. Connect then reads the connector's topic ALONE: what only the cluster's topic
+holds is listed with a null offset (ConnectorOffsetBackingStore; the fallback that its documentation
+promises is in no release). We do the same, and say that such an entry exists. Called by the book
+only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from offsetwatch.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    OPEN_TRANSACTION,
+    TAIL,
+    ConnectorsListed,
+    InputId,
+    OffsetsPolled,
+    TailRead,
+    rest_offsets_input,
+)
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import (
+    KafkaTopic,
+    ListingTopics,
+    OffsetsTopic,
+    StatusTopic,
+    TopicPartition,
+)
+from offsetwatch.state.connect.connector_list import ConnectorList
+from offsetwatch.state.connect.offsets_topics import Homes
+from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
+from offsetwatch.state.connect.rest_offsets import RestOffsets
+from offsetwatch.state.connect.source_offsets import SourceBook, everything
+from offsetwatch.state.connect.state_history import Histories
+from offsetwatch.state.connect.superseded_offsets import Shadows
+from offsetwatch.state.connect.topic_listing import Listing
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.internal_topic_rules import sibling_names
+from offsetwatch.state.mirror.flows import cluster_at
+from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
+from offsetwatch.state.tuple_memo import Joined
+
+# Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
+# tells can be done without.
+UNREADABLE: Final = frozenset({"not_found", "denied"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSite:
+    """A configured Connect cluster.
+
+    kafka               the Kafka cluster that holds its topics; None: none that can be read
+    rest                it is asked over REST; otherwise its topics are all there is
+    wants_connector, wants_topic    what the configuration includes
+    by_topic            mirrored partitions are shown summed up, one series per topic
+    status              its status topic, if it has a REST API and the configuration names one
+    """
+
+    name: str
+    kafka: str | None
+    rest: bool = True
+    wants_connector: Callable[[str], bool] = everything
+    wants_topic: Callable[[str], bool] = everything
+    by_topic: bool = False
+    status: KafkaTopic | None = None
+
+
+class SiteMemory(msgspec.Struct, frozen=True):
+    """What a restart must not forget of a Connect cluster.
+
+    kafka               the addresses of its Kafka cluster in the configuration of then
+    kafka_cluster_id    what its workers said of that, if they did
+    spellings           raw keys by offsets topic, connector and source partition
+    orders              orders of fields in raw keys, by offsets topic and connector
+    """
+
+    kafka: tuple[str, ...] = ()
+    kafka_cluster_id: str | None = None
+    spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
+    orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
+
+
+class Site:
+    """See the module. `partitions_max` bounds each offsets topic; `interval_s` as of a Book."""
+
+    def __init__(
+        self, of: ConnectSite, inputs: Inputs, partitions_max: int, interval_s: float = 60.0
+    ) -> None:
+        self.of = of
+        self._list = ConnectorList(of.name, interval_s)
+        self.home: KafkaTopic | None = None
+        self.listed: tuple[Connector, ...] | None = None
+        self.by_name: Mapping[str, Connector] = {}  # the same; another object for another list
+        self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
+        self._inputs = inputs
+        self._partitions_max = partitions_max
+        self._enlisted: tuple[Connector, ...] | None = None
+        self._dedicated: dict[str, KafkaTopic | None] = {}
+        self._used: frozenset[KafkaTopic] = frozenset()
+        self._late: set[KafkaTopic] = set()
+        self._cut: Counter[str] = Counter()
+        self._books: dict[KafkaTopic, SourceBook] = {}
+        self._known_spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
+        self._known_orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
+        self._joined: Joined[SourcePartitionView] = Joined()
+        self._homes = Homes()
+        self._shadows_made = Shadows()
+        self._rest = RestOffsets(of.name, partitions_max, of.wants_topic)
+        self._unread: frozenset[KafkaTopic] = frozenset()  # REST stands in for these topics
+        self._homeless = False  # and for the cluster's own, which nobody can name
+        self._by_rest: frozenset[str] = frozenset()
+        self.layout: tuple[object, ...] = ()
+        """Of the last `views`: equal for two that are the same but for how far they have come."""
+        self.listing_topics: ListingTopics | None = None
+        self._listing = Listing()
+        self._has_list = False
+        self._status_topic = of.status
+        self._histories = Histories(of.name)
+        self._wanted_histories: tuple[tuple[StateHistory, ...], tuple[StateHistory, ...]] = ((), ())
+        self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def read_list(
+        self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
+    ) -> None:
+        """Take in an answer of its REST API. `elsewhere` are the connectors of other clusters."""
+        self.enlist(self._list.read(answer, _Witnesses(self, now, elsewhere), now))
+
+    def enlist(self, connectors: tuple[Connector, ...]) -> None:
+        """These are its connectors; what is not among them is gone."""
+        if connectors is self._enlisted:
+            return  # what was made of them stays the same objects
+        self._enlisted = connectors
+        self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
+        self.by_name = {at.name: at for at in self.listed}
+        self.runs = frozenset(at.name for at in connectors)
+
+    def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
+        """Find out which connector keeps its offsets where."""
+        self._dedicated = {}
+        for connector in self.listed or ():
+            topic = connector.dedicated_offsets_topic
+            if topic is not None:
+                away = connector.offsets_addresses
+                kafka = cluster_at(away, addresses) if away else self.of.kafka
+                # On a cluster that we do not know, its offsets are not known either.
+                self._dedicated[connector.name] = (
+                    None if kafka is None else KafkaTopic(kafka, topic)
+                )
+        used = {self.home, *self._dedicated.values()}
+        self._used = frozenset(topic for topic in used if topic is not None)
+        self._open_books()
+        classes = {name: at.class_name for name, at in self.by_name.items()}
+        self._rest.classify(classes)
+        for book in self._books.values():
+            book.classify(classes)
+        self._shadows_made.keep(self._dedicated)
+
+    def retire(self, tail: InputId) -> None:
+        """This tail has ended: if its topic is read again, it is from the start.
+
+        Until then its book is kept, whoever uses it: a connector that is unlisted for a moment
+        would otherwise come back to an empty one, beside a tail that reads nothing twice.
+        """
+        for topic in [topic for topic in self._books if InputId.of_tail(topic) == tail]:
+            book = self._books.pop(topic)
+            self._cut.update(book.dropped)
+            if known := book.remembered():
+                self._known_spellings[str(topic)] = _copied(known)
+            if orders := book.remembered_orders():
+                self._known_orders[str(topic)] = orders
+        self._open_books()
+
+    def _open_books(self) -> None:
+        for topic in self._used - self._books.keys():
+            known = self._known_spellings.pop(str(topic), None)
+            self._books[topic] = SourceBook(
+                self.of.name,
+                self._partitions_max,
+                self.of.wants_topic,
+                known,
+                self._known_orders.pop(str(topic), None),
+            )
+            state = self._inputs.find(InputId.of_tail(topic))
+            if state is not None and state.tail is not None and state.tail.caught_up:
+                self._late.add(topic)  # what another site's tail has read, we have not
+
+    def apply(self, read: TailRead, now: float) -> bool:
+        """Take in what a tail read, if it is one of our topics. True if there are other connectors
+        than before.
+        """
+        book = self._books.get(read.topic)
+        if book is not None:
+            book.apply(read.source_records(), now, whole=read.whole)
+            if read.whole:
+                self._late.discard(read.topic)
+            book.freeze(frozenset(at.partition for at in read.frozen))
+        if read.topic == self._status():
+            records = read.listing_records()
+            self._histories.apply(records, whole=read.whole)
+            self._histories.hide(frozenset(at.partition for at in read.frozen))
+            ours = {name for name, _ in self._checkpoint_tasks}
+            if any(isinstance(at.says, TaskStatus) and at.says.connector in ours for at in records):
+                self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
+        return self._apply_listing(read)
+
+    def polled(self, seen: OffsetsPolled) -> None:
+        """Take in what REST tells of a connector, unless a topic tells it meanwhile."""
+        if seen.connector in self._by_rest:
+            book = self._book_of(seen.connector)
+            self._rest.read(seen, counted=book is None or not book.version)
+
+    def choose_stores(self, now: float) -> None:
+        """Let REST stand in for each offsets topic that cannot be read, until it has been read to
+        its end (again).
+        """
+        if not self.of.rest:
+            return
+        failing = self._fails(InputId(TAIL, connect_cluster=self.name))
+        stood_in = self._homeless or bool(self._unread)
+        self._unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
+        self._homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
+        names: frozenset[str] = frozenset()
+        if self._unread or self._homeless or None in self._dedicated.values():
+            names = frozenset(
+                at.name
+                for at in self.listed or ()
+                if at.kind is not ConnectorKind.SINK and self._lacks_topic(at.name)
+            )
+        self._by_rest = self._by_rest if names == self._by_rest else names
+        self._rest.keep(self._by_rest)
+
+    def _is_unread(self, topic: KafkaTopic, now: float) -> bool:
+        if self.sound(topic, now):
+            return False
+        stood_in = topic in self._unread or (topic == self.home and self._homeless)
+        tail = InputId.of_tail(topic)
+        return stood_in or (self._fails(tail) and not self._inputs.live(tail, now))
+
+    def _fails(self, tail: InputId) -> bool:
+        state = self._inputs.find(tail)
+        return state is not None and state.last_reason not in {None, OPEN_TRANSACTION}
+
+    def _lacks_topic(self, connector: str) -> bool:
+        topic = self.topic_of(connector)
+        return topic in self._unread or (
+            topic is None and (connector in self._dedicated or self._homeless)
+        )
+
+    def prepare(self) -> None:
+        """What can be done ahead of the next `views`."""
+        for book in self._books.values():
+            book.prepare()
+
+    def found_status(self, beside: frozenset[KafkaTopic]) -> bool:
+        """These are status topics: one of them may be its own, by its name. True if it has another
+        one than before. Of several nobody can tell, and which one it was stays what it was.
+        """
+        if not self.of.rest or self.of.status is not None:
+            return False
+        names = () if self.home is None else sibling_names(self.home.topic)
+        mine = [at for at in beside if at.topic in names and at.kafka == self.of.kafka]
+        found = mine[0] if len(mine) == 1 else None
+        if found == self._status_topic:
+            return False
+        self._histories.forget()
+        self._status_topic = found
+        return True
+
+    def _apply_listing(self, read: TailRead) -> bool:
+        topics = self.listing_topics
+        if topics is None or read.topic not in topics.topics():
+            return False
+        if read.whole and read.topic == topics.configs:
+            self._listing.forget_configs()
+        if read.whole and read.topic == topics.status:
+            self._listing.forget_status()
+        records = read.listing_records()
+        self._listing.apply(record.says for record in records)
+        self._has_list |= read.whole and read.topic == topics.configs
+        if self._has_list and (records or read.whole):
+            self.enlist(self._listing.connectors())
+            return True
+        return False
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name that the configuration gives it."""
+        return self.of.name
+
+    def topics(self) -> tuple[OffsetsTopic, ...]:
+        """Every topic in which it keeps source offsets."""
+        found = [] if self.home is None else [OffsetsTopic(self.name, self.home)]
+        found += [
+            OffsetsTopic(self.name, topic, connector)
+            for connector, topic in sorted(self._dedicated.items())
+            if topic is not None and topic != self.home
+        ]
+        return tuple(found)
+
+    def status_topics(self) -> tuple[StatusTopic, ...]:
+        """The topic that tells what a poll misses, where there is one and states are polled."""
+        if not self.of.rest or self._status_topic is None:
+            return ()
+        return (StatusTopic(self.name, self._status_topic),)
+
+    def histories(self, now: float) -> tuple[StateHistory, ...]:
+        """What became of its connectors and tasks, as far as their status topic is read to its end:
+        the same tuple while nothing changes.
+        """
+        found = self.all_histories(now)
+        if found is not self._wanted_histories[0]:
+            wanted = tuple(at for at in found if self.of.wants_connector(at.connector))
+            self._wanted_histories = (found, found if len(wanted) == len(found) else wanted)
+        return self._wanted_histories[1]
+
+    def all_histories(self, now: float) -> tuple[StateHistory, ...]:
+        """The same, of connectors that the configuration leaves out, too."""
+        topic = self._status()
+        if topic is None or not self._inputs.live(InputId.of_tail(topic), now):
+            return ()
+        return self._histories.views()
+
+    def may_have_history(self, connector: str, now: float) -> bool:
+        """May its status topic tell of it in a partition that cannot be read?"""
+        topic = self._status()
+        live = topic is not None and self._inputs.live(InputId.of_tail(topic), now)
+        return live and self._histories.may_hide(connector)
+
+    def elsewhere(self) -> tuple[tuple[str, str], ...]:
+        """Its connectors whose offsets lie on a Kafka cluster that is not configured."""
+        unknown = sorted(name for name, topic in self._dedicated.items() if topic is None)
+        return tuple((self.name, name) for name in unknown)
+
+    def topic_of(self, connector: str) -> KafkaTopic | None:
+        """Where Connect looks for this connector's offsets; None if we cannot tell."""
+        return self._dedicated.get(connector, self.home)
+
+    def known(self) -> bool:
+        """Is there a list of connectors to tell orphans by?
+
+        A deleted connector's offsets stay in the topic, so where there could be a list and is none
+        yet, nothing can be shown. An old list will do: which connectors exist is no measurement
+        that goes stale by the minute. Where the config topic cannot be had, the keys have to do.
+        """
+        if self.listed is not None:
+            return True
+        return not self.of.rest and not self._list_to_come()
+
+    def shown(self, connector: str, now: float) -> bool:
+        """May this connector's offsets be shown: is it there, and its topic's tail sound?"""
+        if connector in self._by_rest:
+            return self._is_polled(connector, now)
+        return not self.gone(connector) and self.sound(self.topic_of(connector), now)
+
+    def gone(self, connector: str) -> bool:
+        """Is there a list of connectors, and this one not in it?"""
+        return self.listed is not None and connector not in self.by_name
+
+    def listing_live(self, now: float) -> bool:
+        """May the states of its connectors be shown?"""
+        if self.of.rest:
+            return self._inputs.live(InputId(CONNECT_REST, connect_cluster=self.name), now)
+        topics = () if self.listing_topics is None else self.listing_topics.topics()
+        return len(topics) == 2 and all(
+            self._inputs.whole(InputId.of_tail(topic), now) for topic in topics
+        )
+
+    def sound(self, topic: KafkaTopic | None, now: float) -> bool:
+        """Is this topic read, up to its end, with a list of connectors to tell orphans by?"""
+        if topic is None or topic in self._late or not self.known():
+            return False
+        return self._inputs.live(InputId.of_tail(topic), now)
+
+    def rest_connectors(self) -> tuple[RestConnector, ...]:
+        """Return the source connectors whose offsets are polled over REST, in order."""
+        return tuple(
+            RestConnector(self.name, name, missing=self._rest.missing(name))
+            for name in sorted(self._by_rest)
+        )
+
+    def polls(self, connector: str) -> bool:
+        """Are the offsets of this source connector polled over REST?"""
+        return connector in self._by_rest
+
+    def stands_in_for(self, topic: KafkaTopic) -> bool:
+        """Are the offsets that this topic holds of its connectors polled over REST?"""
+        return topic in self._unread
+
+    @property
+    def homeless(self) -> bool:
+        """Are offsets polled over REST as nobody can tell where its offsets topic is?"""
+        return self._homeless
+
+    def list_view(self) -> ConnectorListView | None:
+        """How far the list of its connectors can be believed, if it was polled."""
+        view, wants = self._list.view, self.of.wants_connector
+        if view is None:
+            return None
+        return replace(
+            view,
+            without_state=tuple(at for at in view.without_state if wants(at.connector)),
+            unlisted=tuple(at for at in view.unlisted if wants(at.connector)),
+            alternating=tuple(name for name in view.alternating if wants(name)),
+            without_configuration={
+                name: at for name, at in view.without_configuration.items() if wants(name)
+            },
+        )
+
+    def committed_at(self, connector: str) -> float | None:
+        """When this connector, listed or not, last committed while we looked, by the record."""
+        book = self._book_of(connector)
+        return None if book is None else book.committed_at(connector)
+
+    def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
+        """The connectors, listed or not, whose commits to this topic were read since then."""
+        return self._books[topic].committing(since) if topic in self._books else frozenset()
+
+    def checkpoint_tasks_changed(self) -> bool:
+        """Is any task of MM2's checkpoint connectors in another state than when last asked?"""
+        now = tuple(
+            (at.name, at.tasks)
+            for at in self.listed or ()
+            if at.kind is ConnectorKind.MIRROR and "MirrorCheckpoint" in at.class_name
+        )
+        before, self._checkpoint_tasks = self._checkpoint_tasks, now
+        return now != before
+
+    def has_sources(self) -> bool:
+        """Does it have, or may it have, a connector that needs the cluster's offsets topic?"""
+        if self.listed is None:
+            return not self.of.rest
+        needs = {ConnectorKind.SOURCE, ConnectorKind.MIRROR}
+        return any(at.kind in needs and at.name not in self._dedicated for at in self.listed)
+
+    def has_sinks(self) -> bool:
+        """Does it have a sink?"""
+        return any(at.sink is not None for at in self.listed or ())
+
+    def names(self) -> Collection[str]:
+        """The connectors to show; without any list, all that have an offset."""
+        if self.listed is not None:
+            return self.by_name
+        held = {name for book in self._books.values() for name in book.connectors()}
+        return frozenset(name for name in held if self.of.wants_connector(name))
+
+    def views(self, now: float) -> tuple[SourcePartitionView, ...]:
+        """Pictures of all source partitions that can be vouched for now."""
+        shown = [
+            (self._books[topic], names)
+            for topic, names in self._homes.of(self.names(), self._dedicated, self.home)
+            if self.sound(topic, now)
+        ]
+        parts = [book.views(names) for book, names in shown]
+        shadows = [views for name in sorted(self._dedicated) if (views := self._shadows(name, now))]
+        self.layout = (*((book.layout, names) for book, names in shown), *shadows)
+        if self._by_rest:
+            polled = frozenset(name for name in self._by_rest if self._is_polled(name, now))
+            self.layout = (*self.layout, (self._rest.layout, polled))
+            parts.append(self._rest.views(polled))
+        return self._joined.of((*parts, *shadows))
+
+    def state_of(self, connector: str) -> tuple[SourceBook | RestOffsets | None, int]:
+        """Changes whenever anything changes that is known of this connector's offsets."""
+        book = self._store_of(connector)
+        return (book, 0 if book is None else book.version)
+
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+        """The committed offsets of a MirrorSourceConnector that reads under this alias."""
+        book = self._store_of(connector)
+        return {} if book is None else book.mirrored(connector, source)
+
+    def claimed(self, connector: str, source: str) -> frozenset[TopicPartition]:
+        """The upstream partitions that it has an offset for, shown or not."""
+        book = self._store_of(connector)
+        found = () if book is None else book.claimed(connector, source)
+        return frozenset(TopicPartition(at.topic, at.partition) for at in found)
+
+    def uncommitted(self, connector: str, source: str, at: TopicPartition) -> bool:
+        """Has it certainly no offset for this upstream partition?"""
+        book = self._store_of(connector)
+        mirror = MirrorPartition(source, at.topic, at.partition)
+        return book is not None and book.uncommitted(connector, mirror)
+
+    def vague(self, connector: str, source: str) -> bool:
+        """May it have positions that we cannot tell?"""
+        book = self._store_of(connector)
+        return book is None or book.vague(connector, source)
+
+    def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
+        """What the cluster's own topics say that a MirrorSourceConnector copies, if they do."""
+        return self._listing.assigned(connector)
+
+    def dropped(self) -> dict[str, int]:
+        """What its bounds cut, by reason."""
+        found = self._cut.copy()
+        for book in self._books.values():
+            found.update(book.dropped)
+        found.update(self._rest.dropped)
+        if self._histories.dropped:
+            found["histories_max"] += self._histories.dropped
+        if self._listing.dropped:
+            found["listing"] += self._listing.dropped
+        return dict(found)
+
+    # --- over a restart --------------------------------------------------------------------------
+
+    def remembered(self, kafka: Collection[str]) -> SiteMemory | None:
+        """Return what a restart must not forget, if there is any. `kafka`: addresses of its Kafka
+        cluster.
+        """
+        spellings, orders = dict(self._known_spellings), dict(self._known_orders)
+        for topic, book in self._books.items():
+            if known := book.remembered():
+                spellings[str(topic)] = _copied(known)
+            if known_orders := book.remembered_orders():
+                orders[str(topic)] = known_orders
+        kafka_cluster_id = self._list.kafka_cluster_id
+        if kafka_cluster_id is None and not spellings and not orders:
+            return None
+        return SiteMemory(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
+
+    def recall(self, memory: SiteMemory, kafka: Collection[str]) -> None:
+        """Go on from there, before the first answer. Workers of whose Kafka cluster the
+        configuration now names other addresses may well use another one.
+        """
+        self._known_spellings = dict(memory.spellings)
+        self._known_orders = dict(memory.orders)
+        if memory.kafka == tuple(sorted(kafka)):
+            self._list.recall(memory.kafka_cluster_id)
+
+    # --- for the truth check ---------------------------------------------------------------------
+
+    def watch(self, connector: str) -> None:
+        """Remember every offset of this connector from now on, until `unwatch`."""
+        book = self._book_of(connector)
+        if book is not None:
+            book.watch(connector)
+
+    def unwatch(self, connector: str) -> None:
+        """See watch."""
+        for book in self._books.values():
+            book.unwatch(connector)
+
+    def agrees(self, connector: str, identity: str, text: str | None) -> bool:
+        """Is this what the topic says, or said at any moment since `watch`?"""
+        book = self._book_of(connector)
+        if book is None or connector in self._by_rest:
+            return True
+        return book.agrees(connector, identity, text)
+
+    def offset_text(self, connector: str, identity: str) -> str | None:
+        """What the topic says of a source partition; None: nothing, or that it has no offset."""
+        book = self._book_of(connector)
+        return None if book is None else book.offset_text(connector, identity)
+
+    def held(self, connector: str) -> tuple[str, ...]:
+        """The identities of this connector's source partitions that REST must list."""
+        book = self._book_of(connector)
+        return () if book is None or connector in self._by_rest else book.held(connector)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _status(self) -> KafkaTopic | None:
+        listed = None if self.listing_topics is None else self.listing_topics.status
+        return listed or self._status_topic
+
+    def _list_to_come(self) -> bool:
+        configs = None if self.listing_topics is None else self.listing_topics.configs
+        if configs is None:
+            return False
+        state = self._inputs.find(InputId.of_tail(configs))
+        return state is None or state.last_reason not in UNREADABLE
+
+    def _book_of(self, connector: str) -> SourceBook | None:
+        topic = self.topic_of(connector)
+        return None if topic is None else self._books.get(topic)
+
+    def _store_of(self, connector: str) -> SourceBook | RestOffsets | None:
+        return self._rest if connector in self._by_rest else self._book_of(connector)
+
+    def _is_polled(self, connector: str, now: float) -> bool:
+        """Was REST asked for its offsets lately, and does it answer?"""
+        rest = rest_offsets_input(self.name, connector)
+        return self.listing_live(now) and self._inputs.live(rest, now)
+
+    def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
+        """What the cluster's topic still holds of a connector that has moved to its own."""
+        topic = self.topic_of(connector)
+        if topic is None or self.home is None or self.home == topic:
+            return ()
+        if not self.sound(topic, now) or not self.sound(self.home, now):
+            return ()
+        if not self._inputs.whole(InputId.of_tail(topic), now):
+            return ()  # its offset may be there, behind an open transaction
+        return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
+
+
+def _copied(
+    known: Mapping[str, Mapping[str, KnownSpellings]],
+) -> dict[str, dict[str, KnownSpellings]]:
+    return {connector: dict(of) for connector, of in known.items()}
+
+
+class _Witnesses:
+    """What a site's topics tell of its connectors at one moment."""
+
+    def __init__(self, site: Site, now: float, elsewhere: frozenset[str]) -> None:
+        self._site = site
+        self._now = now
+        self._elsewhere = elsewhere
+        self._states = {
+            history.connector: history.changes[-1].state
+            for history in site.all_histories(now)
+            if history.task is None
+        }
+
+    def status_of(self, connector: str) -> str | None:
+        return self._states.get(connector)
+
+    def may_have_status(self, connector: str) -> bool:
+        return self._site.may_have_history(connector, self._now)
+
+    def committed_at(self, connector: str) -> float | None:
+        return self._site.committed_at(connector)
+
+    def committing(self) -> frozenset[str]:
+        home = self._site.home
+        found = frozenset() if home is None else self._site.committing(home, since=0.0)
+        return found - self._elsewhere

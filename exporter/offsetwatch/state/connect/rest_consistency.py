@@ -1,0 +1,176 @@
+"""The truth check: what Connect's REST API says of source offsets, held against what the tail saw.
+
+REST answers what a task would load now, so a lasting difference means that we read the wrong topic,
+or read it wrongly. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.model.observations import RestOffsetsAsked, RestOffsetsRead
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.snapshot import RestCheck
+
+ANSWER_MAX_S: Final = 120.0  # Connect itself gives up on the question after 90 s
+EXAMPLES_MAX: Final = 5
+ROUNDS: Final = 3  # that differ in a row: one may be a commit that a tail came too late for
+GRACE_S: Final = 30.0  # how long the tail may take to show what REST showed, before they disagree
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A REST offset that the tail has not shown yet."""
+
+    connect_cluster: str
+    connector: str
+    identity: str
+    text: str | None
+    until: float
+    topic: KafkaTopic | None
+    round: int = 0
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """The answers for one connector: the number of the newest, until when its checks are open, and
+    what those that came to an end say.
+    """
+
+    newest: int = 0
+    until: float = 0.0
+    closed: int = 0
+    differed: int = 0
+    check: RestCheck | None = None
+
+
+class Checks:
+    """Open checks. Tail and REST are read beside each other, so every offset that the tail shows
+    between the asking and the end of the grace may be the one that REST saw.
+    """
+
+    def __init__(self, sources: Mapping[str, Site]) -> None:
+        self._sources = sources
+        self._open: list[Check] = []
+        self._watched: dict[tuple[str, str], float] = {}
+        self._rounds: dict[tuple[str, str], _Rounds] = {}
+        self._views: dict[tuple[str, str], RestCheck] = {}
+
+    def asked(self, seen: RestOffsetsAsked, now: float) -> None:
+        """Remember what the tail shows from now on."""
+        self._watch(seen.connect_cluster, seen.connector, until=now + ANSWER_MAX_S)
+
+    def read(self, seen: RestOffsetsRead, now: float) -> None:
+        """Compare both ways: what REST shows, and what we hold although REST does not list it, if
+        all that it lists could be read.
+        """
+        until = now + GRACE_S
+        self._watch(seen.connect_cluster, seen.connector, until=until)
+        rounds = self._rounds.setdefault((seen.connect_cluster, seen.connector), _Rounds())
+        rounds.newest += 1
+        rounds.until = until
+        held: dict[str, str | None] = {}
+        if seen.whole:
+            held = dict.fromkeys(self._sources[seen.connect_cluster].held(seen.connector))
+        for identity, text in (held | dict(seen.offsets)).items():
+            check = Check(
+                connect_cluster=seen.connect_cluster,
+                connector=seen.connector,
+                identity=identity,
+                text=text,
+                until=until,
+                topic=self._sources[seen.connect_cluster].topic_of(seen.connector),
+                round=rounds.newest,
+            )
+            if not self._agrees(check):
+                self._open.append(check)
+
+    def settle(self, now: float) -> tuple[Check, ...]:
+        """Forget checks that came true; give out those that did not within their time.
+
+        Where the offsets of a connector are not shown, its tail can confirm nothing.
+        """
+        waiting = [check for check in self._open if not self._agrees(check)]
+        self._open = [check for check in waiting if check.until > now]
+        for where in [where for where, until in self._watched.items() if until <= now]:
+            del self._watched[where]
+            self._sources[where[0]].unwatch(where[1])
+        differing = tuple(
+            check
+            for check in waiting
+            if check.until <= now
+            and self._sources[check.connect_cluster].shown(check.connector, now)
+        )
+        self._close_rounds(differing, now)
+        return differing
+
+    def views(self) -> Mapping[tuple[str, str], RestCheck]:
+        """What the rounds of each connector came to; the same object while none comes to an end."""
+        return self._views
+
+    def _close_rounds(self, differing: tuple[Check, ...], now: float) -> None:
+        """A round that is over says something where the connector's offsets are shown."""
+        by_connector: dict[tuple[str, str], list[Check]] = {}
+        for check in differing:
+            by_connector.setdefault((check.connect_cluster, check.connector), []).append(check)
+        changed = False
+        for who, rounds in tuple(self._rounds.items()):
+            site = self._sources[who[0]]
+            if site.gone(who[1]):
+                del self._rounds[who]
+                changed = True
+                continue
+            checks = by_connector.get(who, [])
+            over = rounds.closed < rounds.newest and rounds.until <= now
+            if not checks and not (over and site.shown(who[1], now)):
+                continue
+            number = checks[-1].round if checks else rounds.newest
+            changed = True
+            if not checks:
+                rounds.check = RestCheck(0, now)
+            else:
+                rounds.check = _one_more(rounds, number, self._examples(site, checks), now)
+                rounds.differed = number
+            rounds.closed = max(rounds.closed, number)
+        if changed:
+            self._views = {
+                who: rounds.check
+                for who, rounds in self._rounds.items()
+                if rounds.check is not None
+            }
+
+    @staticmethod
+    def _examples(
+        site: Site, checks: list[Check]
+    ) -> tuple[tuple[str, str | None, str | None], ...]:
+        return tuple(
+            (check.identity, check.text, site.offset_text(check.connector, check.identity))
+            for check in checks[:EXAMPLES_MAX]
+        )
+
+    def _watch(self, connect_cluster: str, connector: str, *, until: float) -> None:
+        self._watched[connect_cluster, connector] = until
+        self._sources[connect_cluster].watch(connector)
+
+    def _agrees(self, check: Check) -> bool:
+        site = self._sources[check.connect_cluster]
+        if site.topic_of(check.connector) != check.topic:
+            return True  # REST may have told of the topic that it used before
+        return site.agrees(check.connector, check.identity, check.text)
+
+
+def _one_more(
+    rounds: _Rounds,
+    number: int,
+    examples: tuple[tuple[str, str | None, str | None], ...],
+    now: float,
+) -> RestCheck:
+    """One more round that differed, unless it is the one before that has gone on to differ."""
+    before = rounds.check
+    if before is None or not before.rounds:
+        return RestCheck(1, now, examples)
+    count = before.rounds + (number > rounds.differed)
+    return RestCheck(count, before.since, examples)

@@ -1,0 +1,298 @@
+"""Source offsets of a Connect cluster as its REST API tells them, where no topic can be read.
+
+REST tells what a task would load now: no record, no raw key and no time. So there are no commits
+here, a change is dated by the poll that saw it, and what came and went between two polls is not
+known. A null offset is no reset, which takes a partition off the list: REST looks a partition up
+under the key that a HashMap of it has, and the task may have written another one. Called by
+site.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from offsetwatch.decode.dialects import begins_anew, compare, dialect_in, position, shown
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.source_offsets import decode_key, decode_value, namesake_label
+from offsetwatch.model.observations import OffsetsPolled
+from offsetwatch.model.offsets import (
+    FLOAT_EXACT_MAX,
+    MirrorPartition,
+    Order,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
+from offsetwatch.state.connect.source_offsets import everything
+from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.mirror.lag import UNDATED, Seen
+from offsetwatch.state.snapshot import SourcePartitionView
+
+# A source partition that is missing from so many answers in a row was reset: one answer may come
+# from a worker that has not read its topic to the end.
+RESET_AFTER_POLLS: Final = 3
+
+
+class _Partition(msgspec.Struct, gc=False):
+    """One source partition.
+
+    missing    in so many answers in a row it was not
+    untold     it is listed without an offset
+    """
+
+    key: SourceKey
+    offset: SourceOffset | None = None
+    advanced_at: float | None = None
+    advances: int = 0
+    rewinds: int = 0
+    resets: int = 0
+    missing: int = 0
+    untold: bool = False
+    namesake: bool = False
+    view: SourcePartitionView | None = None
+
+
+class RestOffsets:
+    """The newest answer for each connector, at most `partitions_max` source partitions in all,
+    whose identities take no more than a KeyBudget of so many allows.
+
+    `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
+    """
+
+    def __init__(
+        self,
+        connect_cluster: str,
+        partitions_max: int,
+        wants_topic: Callable[[str], bool] = everything,
+    ) -> None:
+        self._connect_cluster = connect_cluster
+        self._wants_topic = wants_topic
+        self._of: dict[str, dict[str, _Partition]] = {}
+        self._labels: dict[str, dict[str, _Partition]] = {}
+        self._mirrors: dict[str, dict[MirrorPartition, _Partition]] = {}
+        self._classes: dict[str, str] = {}
+        self._budget = KeyBudget(partitions_max)
+        self._uncounted: set[str] = set()
+        self._cut: set[str] = set()  # those whose last answer had entries that could not be read
+        self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
+        self.dropped: dict[str, int] = {}
+        self.version = 0
+        self.layout: object = object()
+        """Another one whenever other source partitions are shown, or with more or fewer fields."""
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def read(self, seen: OffsetsPolled, *, counted: bool = True) -> None:
+        """Take in an answer. `counted`: no topic has counted what changes for this connector."""
+        known = self._of.get(seen.connector)
+        first, of = known is None, {} if known is None else known
+        self._of[seen.connector] = of
+        if not counted:
+            self._uncounted.add(seen.connector)
+        (self._cut.discard if seen.whole else self._cut.add)(seen.connector)
+        answered: set[str] = set()
+        for identity, text in seen.offsets:
+            partition = of.get(identity) or self._added(seen.connector, identity)
+            if partition is None:
+                continue
+            answered.add(identity)
+            partition.missing = 0
+            self._apply(partition, _decoded(text), seen.at, first=first)
+        for identity, partition in of.items():
+            if identity not in answered:
+                self._miss(partition, certain=seen.whole)
+        self.version += 1
+
+    def classify(self, classes: Mapping[str, str]) -> None:
+        """These are the classes of connectors, by name: offsets mean what their class says."""
+        changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
+        self._classes = dict(classes)
+        for name in changed:
+            for partition in self._of[name].values():
+                partition.view = None
+        if changed:
+            self.version += 1
+
+    def keep(self, connectors: Collection[str]) -> None:
+        """Forget all other connectors: their offsets are known in another way, or they are gone."""
+        gone = self._of.keys() - set(connectors)
+        for name in gone:
+            left = self._of.pop(name)
+            self._budget.remove(sum(map(len, left)), len(left))
+            self._labels.pop(name, None)
+            self._mirrors.pop(name, None)
+            self._uncounted.discard(name)
+            self._cut.discard(name)
+        if gone:
+            self.version += 1
+            self.layout = object()
+
+    def _added(self, connector: str, identity: str) -> _Partition | None:
+        if not self._budget.admits(len(identity)):
+            self._drop("source_partitions_max")
+            return None
+        key = decode_key(b"[%b,%b]" % (encode_sorted(connector), identity.encode()))
+        if isinstance(key, Undecodable):
+            self._drop("rest_undecodable")
+            return None
+        partition = self._of[connector][identity] = _Partition(key)
+        self._budget.add(len(identity))
+        namesake = self._labels.setdefault(connector, {}).setdefault(key.label, partition)
+        if namesake is not partition:
+            namesake.namesake = partition.namesake = True
+            namesake.view = None
+        if key.mirror is not None:
+            self._mirrors.setdefault(connector, {})[key.mirror] = partition
+        self.layout = object()
+        return partition
+
+    def _apply(
+        self, partition: _Partition, offset: SourceOffset | None, at: float, *, first: bool
+    ) -> None:
+        before = partition.offset
+        if before is None or offset is None or len(before.numbers) != len(offset.numbers):
+            self.layout = object()
+        was_untold, partition.untold = partition.untold, offset is None
+        partition.offset, partition.view = offset, None
+        if (None if before is None else before.text) == (None if offset is None else offset.text):
+            return
+        if offset is not None and any(
+            not -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for _, number in offset.numbers
+        ):
+            self._drop("inexact")
+        if first or offset is None or was_untold:
+            return  # since when it is so, nobody knows
+        partition.advanced_at = at
+        partition.advances += 1
+        if compare(self._dialect(partition.key), before, offset) is Order.BEHIND:
+            partition.rewinds += 1
+
+    def _dialect(self, key: SourceKey) -> str:
+        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
+
+    def _miss(self, partition: _Partition, *, certain: bool) -> None:
+        """Take in an answer without it, or one in which it may be what could not be read."""
+        partition.untold = not certain
+        if partition.offset is None:
+            return
+        partition.missing = partition.missing + 1 if certain else 1
+        partition.view = None
+        self.layout = object()
+        if partition.missing >= RESET_AFTER_POLLS:
+            partition.offset, partition.missing = None, 0
+            partition.resets += 1
+
+    def _drop(self, reason: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    def missing(self, connector: str) -> int:
+        """Return how many source partitions are missing from its last answers for now."""
+        return sum(at.missing > 0 for at in self._of.get(connector, {}).values())
+
+    def views(self, connectors: frozenset[str]) -> tuple[SourcePartitionView, ...]:
+        """Pictures of the source partitions of these connectors; the same tuple while nothing
+        changes.
+        """
+        if self._shown is None or self._shown[:2] != (self.version, connectors):
+            views = tuple(
+                partition.view or self._view(partition)
+                for name in sorted(connectors & self._of.keys())
+                for _, partition in sorted(self._of[name].items())
+                if self._is_shown(partition)
+            )
+            self._shown = (self.version, connectors, views)
+        return self._shown[2]
+
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+        """Return the committed offsets of a MirrorSourceConnector that reads under this alias."""
+        found: dict[MirrorPartition, Seen] = {}
+        for mirror, partition in self._mirrored(connector, source):
+            offset = position(partition.key.dialect, partition.offset)
+            if offset is not None and self._is_shown(partition):
+                found[mirror] = Seen(offset=offset, at=UNDATED)
+        return found
+
+    def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
+        """Return the upstream partitions that it has an offset for, shown or not."""
+        mirrors = self._mirrored(connector, source)
+        return tuple(mirror for mirror, partition in mirrors if _goes_on(partition))
+
+    def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
+        """Has it certainly no offset for this upstream partition?"""
+        known = self._mirrors.get(connector, {}).get(mirror)
+        if not self._is_complete(connector):
+            return False
+        return known is None or not (_goes_on(known) or known.untold)
+
+    def vague(self, connector: str, source: str) -> bool:
+        """May it have a position in an upstream partition that is not known?"""
+        if not self._is_complete(connector):
+            return True
+        return any(
+            partition.missing > 0
+            or partition.untold
+            or (_goes_on(partition) and position(partition.key.dialect, partition.offset) is None)
+            for _, partition in self._mirrored(connector, source)
+        )
+
+    def _is_complete(self, connector: str) -> bool:
+        """Is what is not known of it not in its last answer either?"""
+        answered = connector in self._of and connector not in self._cut
+        return answered and "source_partitions_max" not in self.dropped
+
+    def _mirrored(
+        self, connector: str, source: str
+    ) -> Iterator[tuple[MirrorPartition, _Partition]]:
+        for mirror, partition in self._mirrors.get(connector, {}).items():
+            if mirror.cluster == source:
+                yield mirror, partition
+
+    def _is_shown(self, partition: _Partition) -> bool:
+        mirror = partition.key.mirror
+        return not partition.missing and (mirror is None or self._wants_topic(mirror.topic))
+
+    def _view(self, partition: _Partition) -> SourcePartitionView:
+        key, offset = partition.key, partition.offset
+        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
+        counted = key.connector not in self._uncounted
+        partition.view = view = SourcePartitionView(
+            connect_cluster=self._connect_cluster,
+            connector=key.connector,
+            identity=key.identity,
+            label=namesake_label(key.label, key.identity) if partition.namesake else key.label,
+            dialect=dialect,
+            offset=offset,
+            event_at=event_at,
+            poisoned=broken,
+            kafka_partition=None,
+            log_offset=None,
+            committed_at=None,
+            advanced_at=None if offset is None else partition.advanced_at,
+            commits=None,
+            advances=partition.advances if counted else None,
+            rewinds=partition.rewinds if counted else None,
+            resets=partition.resets if counted else None,
+            variants=0,
+            from_rest=True,
+            read_at=partition.advanced_at,
+        )
+        return view
+
+
+def _goes_on(partition: _Partition) -> bool:
+    """Return whether MirrorMaker goes on from the offset of this partition."""
+    offset = partition.offset
+    return offset is not None and not begins_anew(partition.key.dialect, offset)
+
+
+def _decoded(text: str | None) -> SourceOffset | None:
+    """Return the offset of an answer; one of another shape than a task writes is none."""
+    found = None if text is None else decode_value(text.encode())
+    if not isinstance(found, SourceOffset) or found.is_null:
+        return None
+    return found

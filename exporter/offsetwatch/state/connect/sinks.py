@@ -1,0 +1,200 @@
+"""What sink connectors have left to do: committed offsets of their groups, log ends, ages.
+
+A group's committed offset is the NEXT record, so a sink at rest behind a transaction marker has a
+lag of one for ever, and only a read of the log tells that nothing is left. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from offsetwatch.decode.connect_rest import consumed_partition
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    InputId,
+    OffsetsPolled,
+    SinkOffset,
+    SinkOffsetsRead,
+    rest_offsets_input,
+)
+from offsetwatch.model.readings import Follower, ProbesRead
+from offsetwatch.model.topology import SinkGroup, TopicPartition
+from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.mirror.lag import sink_lag
+from offsetwatch.state.mirror.oldest_record_age import UNKNOWN, Ages, Behind, Stretch
+from offsetwatch.state.snapshot import RestConnector, SinkPartitionView
+
+
+class Sinks:
+    """The last answer of each Connect cluster's groups."""
+
+    def __init__(self, sites: Mapping[str, Site], inputs: Inputs) -> None:
+        self._sites = sites
+        self._inputs = inputs
+        self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
+        self._ages = Ages()
+        self._groups: tuple[SinkGroup, ...] = ()
+        self._by_rest: tuple[RestConnector, ...] = ()
+        self._polled: dict[tuple[str, str], tuple[SinkOffset, ...]] = {}
+        self._polled_ends: dict[str, tuple[float, dict[Follower, SinkOffset]]] = {}
+
+    def follow(self, groups: tuple[SinkGroup, ...]) -> None:
+        """These are the sinks that there are."""
+        self._groups = groups
+
+    def choose_stores(self) -> None:
+        """Let REST stand in for each group that lies on no Kafka cluster of ours, or cannot be
+        read.
+        """
+        self._by_rest = tuple(
+            RestConnector(group.connect_cluster, group.connector, sink=True)
+            for group in sorted(self._groups, key=lambda at: (at.connect_cluster, at.connector))
+            if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
+        )
+        wanted = {(at.connect_cluster, at.connector) for at in self._by_rest}
+        self._polled = {who: found for who, found in self._polled.items() if who in wanted}
+
+    def by_rest(self) -> tuple[RestConnector, ...]:
+        """Return the sinks whose offsets are polled over REST, in order."""
+        return self._by_rest
+
+    def _is_unread(self, group: SinkGroup) -> bool:
+        if group.kafka is None:
+            return True
+        state = self._inputs.find(InputId(GROUPS, connect_cluster=group.connect_cluster))
+        if state is None or not (state.last_reason or state.errors["denied"]):
+            return False
+        read = self._offsets.get(group.connect_cluster, ())
+        return all(at.connector != group.connector for at in read)
+
+    def polled(self, seen: OffsetsPolled) -> None:
+        """Committed offsets as REST tells them: without the ends of the logs, which lie elsewhere.
+
+        An entry of another shape is no partition that a sink consumes, and is left out.
+        """
+        who = (seen.connect_cluster, seen.connector)
+        if all((at.connect_cluster, at.connector) != who for at in self._by_rest):
+            return  # a source, or its group is read meanwhile
+        found = []
+        for identity, text in seen.offsets:
+            consumed = consumed_partition(identity, text)
+            if consumed is not None:
+                topic, partition, committed = consumed
+                found.append(SinkOffset(seen.connector, topic, partition, committed, None))
+        found.sort(key=lambda at: (at.topic, at.partition))
+        self._polled[who] = tuple(found)
+
+    def read(self, seen: SinkOffsetsRead, now: float) -> None:
+        """Committed offsets, and the log ends that were read after them."""
+        self._offsets[seen.connect_cluster] = seen.offsets
+        found = ((_who(seen.connect_cluster, at), _stretch(at)) for at in seen.offsets)
+        asked_at = now if seen.at is None else seen.at
+        ends = {_who(seen.connect_cluster, at): at for at in seen.by_rest}
+        self._polled_ends[seen.connect_cluster] = (asked_at, ends)
+        self._ages.saw(seen.connect_cluster, found, at=asked_at, now=now)
+
+    def probed(self, seen: ProbesRead) -> None:
+        """What single reads found."""
+        self._ages.told(seen.answers, seen.at)
+
+    def views(self, now: float) -> tuple[SinkPartitionView, ...]:
+        """Pictures of all partitions that sinks consume and that can be vouched for now."""
+        names = sorted({*self._offsets, *(name for name, _ in self._polled)})
+        return tuple(
+            view for name in names for view in (*self._of(name, now), *self._rest(name, now))
+        )
+
+    def _rest(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
+        site = self._sites[cluster]
+        if not self._polled or not self._inputs.live(
+            InputId(CONNECT_REST, connect_cluster=cluster), now
+        ):
+            return
+        for (name, connector), offsets in sorted(self._polled.items()):
+            rest = rest_offsets_input(cluster, connector)
+            if name != cluster or not self._inputs.live(rest, now) or site.gone(connector):
+                continue
+            for at in offsets:
+                if site.of.wants_topic(at.topic):
+                    read = self._read_end(cluster, at, now)
+                    yield SinkPartitionView(
+                        connect_cluster=cluster,
+                        connector=connector,
+                        topic=at.topic,
+                        partition=at.partition,
+                        committed=at.committed,
+                        log_end=None if read is None else read.log_end,
+                        lag=None if read is None else _lag(read),
+                        log_start=None if read is None else read.log_start,
+                        from_rest=True,
+                    )
+
+    def _read_end(self, cluster: str, polled: SinkOffset, now: float) -> SinkOffset | None:
+        """Return the log end of a partition that is polled over REST, with the offset that was
+        known before it was read; None where none was, or that is too long ago.
+        """
+        read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
+        return (
+            ends.get(_who(cluster, polled)) if self._inputs.recent(GROUPS, read_at, now) else None
+        )
+
+    def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
+        if cluster not in self._offsets or not self._inputs.live(
+            InputId(GROUPS, connect_cluster=cluster), now
+        ):
+            return
+        site = self._sites[cluster]
+        for at in self._offsets[cluster]:
+            if at.connector in site.by_name and site.of.wants_topic(at.topic):
+                behind = self._behind(cluster, at)
+                yield SinkPartitionView(
+                    connect_cluster=cluster,
+                    connector=at.connector,
+                    topic=at.topic,
+                    partition=at.partition,
+                    committed=at.committed,
+                    log_end=at.log_end,
+                    lag=_lag(at),
+                    log_start=at.log_start,
+                    caught_up=behind.caught_up,
+                    behind_since=behind.since,
+                    behind_from=behind.told_by,
+                    probe_from=behind.probe_from,
+                )
+
+    def _behind(self, cluster: str, at: SinkOffset) -> Behind:
+        stretch = _stretch(at)
+        # A position beyond the end is none in this log: nothing lies "after" it.
+        if stretch is None or (at.committed or 0) > stretch.end:
+            return UNKNOWN
+        return self._ages.behind(cluster, _who(cluster, at), stretch)
+
+
+def _who(cluster: str, at: SinkOffset) -> Follower:
+    return (cluster, at.connector, TopicPartition(at.topic, at.partition))
+
+
+def _following(at: SinkOffset) -> int | None:
+    """Return the next record to read; None where a sink without a commit may begin anywhere."""
+    if at.committed is None:
+        return at.log_start if at.from_start else None
+    return at.committed
+
+
+def _lag(at: SinkOffset) -> int | None:
+    following = _following(at)
+    return None if following is None or at.log_end is None else sink_lag(following, at.log_end)
+
+
+def _stretch(at: SinkOffset) -> Stretch | None:
+    """What lies before a sink; None if that is not known, or its log could not be asked for."""
+    following = _following(at)
+    if following is None or at.log_end is None:
+        return None
+    start = 0 if at.log_start is None else at.log_start
+    return Stretch(
+        following=max(following, start), start=start, end=at.log_end, committed=at.committed_only
+    )

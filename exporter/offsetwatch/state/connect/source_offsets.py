@@ -1,0 +1,770 @@
+"""The source offsets of one Connect cluster: the newest record of each source partition and its
+history.
+
+Connect finds an offset by the bytes of its key. Of several raw keys that mean the same source
+partition, the one that the connector commits under moves it (spellings.py); the others are counted
+as variants. Nearly all have one, so what several take is only kept where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from offsetwatch.decode.dialects import (
+    begins_anew,
+    compare,
+    dialect_in,
+    goes_on,
+    position,
+    shown,
+)
+from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.decode.source_offsets import decode_key, namesake_label
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.model.offsets import (
+    FLOAT_EXACT_MAX,
+    MirrorPartition,
+    Order,
+    SourceKey,
+    SourceOffset,
+    Undecodable,
+)
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.connect.raw_keys import (
+    FieldOrder,
+    KeySpellings,
+    KnownSpellings,
+    SpellingChange,
+    SpellingInUse,
+    field_order,
+)
+from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
+
+# A connector writes all its source partitions in one order of fields, or in few.
+ORDERS_OF_FIRST: Final = 32
+ORDERS_MAX: Final = 8
+
+_BEYOND: Final = "source_partitions_max"  # why a source partition, or a raw key of it, is left out
+_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
+
+
+def everything(_name: str) -> bool:
+    """The pattern that leaves nothing out."""
+    return True
+
+
+class _Several(msgspec.Struct, gc=False):
+    """The raw keys of a source partition that has several.
+
+    position    the last one that was vouched for
+    restarted   the change of raw key since which it has not come as far again
+    """
+
+    use: SpellingInUse
+    position: SourceOffset | None
+    restarted: SpellingChange | None = None
+
+
+class _Partition(msgspec.Struct, gc=False):
+    """One source partition.
+
+    log_offset  -1 if the topic holds no record of it that counts
+    own_key     the raw key that moves it; None: the one of a HashMap
+    variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
+                frozenset takes no memory
+    several     of those that a worker may write, where there are several, the one in use
+    rivals      its offset is not known: it has another in each of several Kafka partitions, and
+                nothing tells which is the newest
+    namesake    another source partition of its connector has the same label
+    view        the cached picture, dropped at each change
+    place       among the pictures that are kept in order; -1 if it is none of them
+    """
+
+    key: SourceKey
+    offset: SourceOffset | None = None
+    kafka_partition: int = -1
+    log_offset: int = -1
+    committed_at: float | None = None
+    advanced_at: float | None = None
+    read_at: float | None = None
+    commits: int = 0
+    advances: int = 0
+    rewinds: int = 0
+    resets: int = 0
+    own_key: bytes | None = None
+    variants: frozenset[bytes] = frozenset()
+    several: _Several | None = None
+    rivals: tuple[SourceOffset, ...] = ()
+    namesake: bool = False
+    view: SourcePartitionView | None = None
+    place: int = -1
+
+
+class SourceBook:
+    """The source partitions in one offsets topic of a Connect cluster, at most `partitions_max`,
+    whose raw keys take no more than a KeyBudget of so many allows.
+
+    `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
+    """
+
+    def __init__(
+        self,
+        connect_cluster: str,
+        partitions_max: int,
+        wants_topic: Callable[[str], bool] = everything,
+        known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
+        known_orders: Mapping[str, Collection[FieldOrder]] | None = None,
+    ) -> None:
+        """`known`: what was remembered of raw keys, by connector and identity; `known_orders`: the
+        orders of fields in those of source partitions that had one, by connector.
+        """
+        self._known_spellings = dict(known or {})
+        self._known_orders = dict(known_orders or {})
+        self._without_order: list[_Partition] = []  # they were added, and not looked at since
+        self._orders: dict[str, set[FieldOrder]] = {}
+        self._connect_cluster = connect_cluster
+        self._wants_topic = wants_topic
+        self._of: dict[str, dict[str, _Partition]] = {}
+        self._labels: dict[str, dict[str, _Partition]] = {}
+        self._budget = KeyBudget(partitions_max)
+        self._classes: dict[str, str] = {}
+        self._frozen: frozenset[int] = frozenset()
+        self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
+        self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
+        self._trails: dict[str, dict[str, set[str | None]]] = {}
+        self._spellings: dict[str, KeySpellings] = {}
+        self._committed: dict[str, tuple[float, float]] = {}  # by timestamp, and by our clock
+        self._in_order: list[_Partition] | None = None
+        # Of which connectors, whose, and their pictures but for what is outdated: 20,000 are put
+        # together in no time if those that changed were replaced as they came.
+        self._wanted: tuple[frozenset[str], list[_Partition], list[SourcePartitionView]] | None = (
+            None
+        )
+        self._outdated: list[_Partition] = []
+        self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
+        self.dropped: dict[str, int] = {}
+        self.version = 0
+        self.layout: object = object()
+        """Another one whenever other source partitions are shown, or with more or fewer fields."""
+
+    def apply(
+        self, records: tuple[SourceRecord, ...], read_at: float, *, whole: bool = False
+    ) -> None:
+        """Take in records in topic order, read at that moment of our clock. `whole`: there are no
+        others, so what is not among them is forgotten, and a place in the log that we remember may
+        be in a topic that is gone.
+        """
+        if whole:
+            for partition in self._all():
+                partition.log_offset = -1
+                partition.variants = frozenset()
+                partition.view = None
+            for spellings in self._spellings.values():
+                spellings.begin_whole()
+            self._wanted = None
+        several = self._apply_all(records, read_at)
+        if whole:
+            self._known_spellings.clear()
+            self._known_orders.clear()
+            for spellings in self._spellings.values():
+                spellings.end_whole()
+        for partition in several:
+            self._settle(partition)
+        if whole:
+            for partition in self._all():
+                if partition.log_offset < 0:
+                    self._forget(partition)
+            self._budget.size = sum(map(self._key_bytes, self._all()))
+        self.version += whole or bool(records)
+
+    def prepare(self) -> None:
+        """Picture again what was shown and has changed, ahead of `views`."""
+        pictures = [] if self._wanted is None else self._wanted[2]
+        for partition in self._outdated:
+            view = partition.view or self._view(partition)
+            if pictures and partition.place >= 0:
+                pictures[partition.place] = view
+        self._outdated.clear()
+
+    def remembered(self) -> dict[str, Mapping[str, KnownSpellings]]:
+        """Return what a restart must not forget of raw keys, by connector and identity."""
+        found = dict(self._known_spellings)  # until the topic was read once
+        for connector, spellings in self._spellings.items():
+            if known := spellings.remembered():
+                found[connector] = {**found.get(connector, {}), **known}
+        return found
+
+    def remembered_orders(self) -> dict[str, tuple[FieldOrder, ...]]:
+        """Return in which orders of fields the connectors write source partitions with one raw key,
+        by connector: beside one of them, another order is a stray after a restart.
+        """
+        for partition in self._without_order:
+            if partition.several is None and partition.log_offset >= 0:
+                orders = self._orders.setdefault(partition.key.connector, set())
+                if len(orders) < ORDERS_MAX:
+                    orders.add(field_order(_raw_key(partition)))
+        self._without_order.clear()
+        found = {name: tuple(orders) for name, orders in self._known_orders.items()}
+        return found | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
+
+    def freeze(self, frozen: frozenset[int]) -> None:
+        """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
+        if frozen != self._frozen:
+            self._frozen = frozen
+            self.version += 1
+            self.layout = object()
+
+    def _apply_all(self, records: tuple[SourceRecord, ...], read_at: float) -> Iterable[_Partition]:
+        """Return those with several raw keys that are still to be settled."""
+        several: dict[tuple[str, str], _Partition] = {}
+        for record in records:
+            key = record.key
+            partition = self._find(key.connector, key.identity)
+            if partition is None:
+                if not self._budget.admits(len(record.raw_key)):
+                    self._drop(_BEYOND)
+                    continue
+                partition = self._add(key)
+                self._budget.add(len(record.raw_key) if key.is_spelling else 0)
+            elif self._is_beyond(partition, record):
+                self._drop(_BEYOND)
+                continue
+            partition.read_at = read_at
+            if not key.is_spelling:
+                self._note_variant(partition, record)
+            elif self._is_alone(partition, record):
+                self._apply(partition, record, read_at)
+            else:
+                if record.raw_key not in self._raw_keys(partition):
+                    self._budget.add(len(record.raw_key), keys=0)
+                if record.live:
+                    self._apply_several(partition, record, read_at)
+                else:  # of these none may be judged before all are read
+                    self._spellings_of(partition, live=False).add(record)
+                    several[key.connector, key.identity] = partition
+            if partition.view is not None:
+                partition.view = None
+                self._outdated.append(partition)
+        return several.values()
+
+    def _is_beyond(self, partition: _Partition, record: SourceRecord) -> bool:
+        """Return whether a record has a raw key that its source partition did not have, and for
+        which there is no room.
+        """
+        size = len(record.raw_key)
+        if self._budget.admits_bytes(size) or record.raw_key in partition.variants:
+            return False
+        return record.raw_key not in self._raw_keys(partition)
+
+    def _raw_keys(self, partition: _Partition) -> tuple[bytes, ...]:
+        """Return the raw keys of a partition that a worker may write."""
+        spellings = self._spellings.get(partition.key.connector)
+        if spellings is not None and partition.key.identity in spellings:
+            found = spellings.spellings(partition.key.identity)
+            return tuple(spelling.raw_key for spelling in found)
+        return (_raw_key(partition),) if partition.log_offset >= 0 else ()
+
+    def _key_bytes(self, partition: _Partition) -> int:
+        """Return how long its raw keys are together. One that is in the order of a HashMap is not
+        kept, and as long as its parts.
+        """
+        key, found = partition.key, sum(map(len, partition.variants))
+        spellings = self._spellings.get(key.connector)
+        if spellings is not None and key.identity in spellings:
+            return found + sum(
+                len(spelling.raw_key) for spelling in spellings.spellings(key.identity)
+            )
+        return found + len(partition.own_key or key.connector + key.identity)
+
+    def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
+        """Take in a raw key that no worker writes, or that it is gone."""
+        before = len(partition.variants)
+        if record.offset is None:
+            partition.variants -= {record.raw_key}
+        else:
+            partition.variants |= {record.raw_key}
+        self._budget.add(len(record.raw_key) * (len(partition.variants) - before), keys=0)
+
+    def _all(self) -> Iterator[_Partition]:
+        return chain.from_iterable(of.values() for of in self._of.values())
+
+    def _find(self, connector: str, identity: str) -> _Partition | None:
+        of = self._of.get(connector)
+        return None if of is None else of.get(identity)
+
+    def _add(self, key: SourceKey) -> _Partition:
+        partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
+        if len(self._of[key.connector]) <= ORDERS_OF_FIRST:
+            self._without_order.append(partition)
+        self._in_order = self._wanted = None
+        self.layout = object()
+        first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
+        if first is not partition:
+            first.namesake = partition.namesake = True
+            first.view = None
+        if key.mirror is not None:
+            flow = (key.connector, key.mirror.cluster)
+            self._mirrors.setdefault(flow, {})[key.mirror] = partition
+        return partition
+
+    def _is_alone(self, partition: _Partition, record: SourceRecord) -> bool:
+        """Return whether the partition has no other raw key that a task may look up."""
+        own_key = None if record.key.canonical else record.raw_key
+        spellings = self._spellings.get(partition.key.connector)
+        if spellings is None:
+            if partition.log_offset < 0:
+                partition.own_key = own_key
+            return partition.own_key == own_key
+        if partition.several is not None or partition.key.identity in spellings:
+            return False
+        if partition.log_offset >= 0 and partition.own_key != own_key:
+            return False
+        partition.own_key = own_key
+        spellings.note(record)
+        return True
+
+    def _spellings_of(self, partition: _Partition, *, live: bool) -> KeySpellings:
+        """Return what is known of the raw keys of this partition, which has several."""
+        connector = partition.key.connector
+        spellings = self._spellings.get(connector)
+        if spellings is None:
+            known = self._known_spellings.get(connector)
+            spellings = KeySpellings(
+                known, self._classes.get(connector, ""), self._known_orders.get(connector, ())
+            )
+            self._spellings[connector] = spellings
+            for other in self._of[connector].values():
+                if other is not partition and other.log_offset >= 0:
+                    spellings.note(_newest(other))
+        if partition.key.identity not in spellings and partition.log_offset >= 0:
+            spellings.add(_newest(partition))
+            if live:
+                spellings.in_use(partition.key.identity)
+                self._settle(partition)
+        return spellings
+
+    def _apply_several(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
+        spellings = self._spellings_of(partition, live=True)
+        before = partition.several
+        known = partition.offset if before is None else before.position
+        self._note_trail(partition)
+        if not spellings.add(record):
+            return
+        self._settle(partition)
+        self._note_trail(partition)
+        assert partition.several is not None
+        after, change = partition.several, partition.several.use.change
+        if after.use.spelling is None:
+            return
+        if change is not None and (before is None or before.use.change != change):
+            after.restarted = change if change.restarted else None
+            partition.rewinds += change.restarted
+        elif compare(self._dialect(partition.key), known, after.position) is _BEHIND:
+            partition.rewinds += 1
+        if record.raw_key == after.use.spelling.raw_key:
+            partition.commits += 1
+            partition.resets += record.offset is None and known is not None
+            partition.advances += after.position is not None and _text(known) != _text(
+                after.position
+            )
+            if after.position is not None:
+                self._committed[record.key.connector] = (record.at, read_at)
+
+    def _settle(self, partition: _Partition) -> None:
+        """Take over what is known of the raw key that is in use; nothing if it is not known."""
+        use = self._spellings[partition.key.connector].in_use(partition.key.identity)
+        partition.rivals = ()
+        before, spelling = partition.several, use.spelling
+        position = partition.offset if before is None else before.position
+        change = use.change if before is None else before.restarted
+        restarted = change if change is not None and change.restarted else None
+        if spelling is None:
+            newest = use.unsure[0].place if use.unsure else None
+            self._set(partition, None)
+        else:
+            newest = spelling.place
+            advanced = _text(position) != _text(spelling.value)
+            partition.advanced_at = newest.at if advanced else partition.advanced_at
+            partition.own_key = None if spelling.key.canonical else spelling.raw_key
+            position = spelling.value
+            self._set(partition, position)
+        if newest is not None:
+            partition.committed_at, partition.kafka_partition, partition.log_offset, _ = newest
+        if restarted is not None and goes_on(
+            self._dialect(partition.key), restarted.offset, position
+        ):
+            restarted = None
+        partition.several = _Several(use, position, restarted)
+
+    def _apply(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
+        is_newer = _is_newer(partition, record)
+        if is_newer is None:
+            self._contest(partition, record)
+        if not is_newer:
+            return
+        offset = _effective(record)
+        partition.rivals = ()
+        partition.kafka_partition = record.partition
+        partition.log_offset = record.log_offset
+        before = partition.offset
+        self._note_trail(partition)
+        self._set(partition, offset)
+        self._note_trail(partition)
+        changed = _text(before) != _text(offset)
+        if record.live:
+            self._count(partition, record, before, changed=changed)
+            if offset is not None:
+                self._committed[record.key.connector] = (record.at, read_at)
+        # Read again, an unchanged record has nothing new to say of when it last changed: by then
+        # the topic may have been compacted, and tells less than we know.
+        again = partition.committed_at == record.at and not changed
+        partition.committed_at = record.at
+        if record.advanced_at is None:
+            partition.advanced_at = record.at if changed else partition.advanced_at
+        elif not again:
+            partition.advanced_at = record.advanced_at
+        if offset is not None:
+            for _, number in offset.numbers:
+                if not -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX:
+                    self._drop("inexact")
+                    break
+
+    def _contest(self, partition: _Partition, record: SourceRecord) -> None:
+        """Take in a record that may be newer than what is known of it, or older."""
+        offset = _effective(record)
+        known = partition.rivals or (() if partition.offset is None else (partition.offset,))
+        if partition.offset != offset or partition.rivals:
+            partition.rivals = known if offset is None or offset in known else (*known, offset)
+            self._set(partition, None)
+        if record.at > (partition.committed_at or 0.0):
+            partition.committed_at = record.at
+            partition.kafka_partition, partition.log_offset = record.partition, record.log_offset
+
+    def _forget(self, partition: _Partition) -> None:
+        """The topic holds no record of it any more."""
+        self._note_trail(partition)
+        partition.own_key = partition.several = None
+        partition.rivals = ()
+        self._set(partition, None)
+        self._note_trail(partition)
+
+    def _note_trail(self, partition: _Partition) -> None:
+        """Remember what REST shows of a connector that is watched."""
+        trail = self._trails.get(partition.key.connector)
+        if trail is not None:
+            trail.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
+
+    def _rest_text(self, partition: _Partition) -> str | None:
+        """Return the offset that REST shows: it looks up the key of a HashMap, whatever its task
+        does.
+        """
+        if partition.several is not None:
+            spellings = self._spellings[partition.key.connector]
+            found = spellings.spellings(partition.key.identity)
+            return next((_text(at.value) for at in found if at.by_rest), None)
+        return _text(partition.offset) if partition.own_key is None else None
+
+    def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
+        before = partition.offset
+        if before is None or offset is None or len(before.numbers) != len(offset.numbers):
+            self.layout = object()
+        partition.offset = offset
+
+    def classify(self, classes: Mapping[str, str]) -> None:
+        """These are the classes of connectors, by name: offsets mean what their class says."""
+        changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
+        self._classes = dict(classes)
+        for name in changed & self._spellings.keys():
+            self._spellings[name].class_name = classes.get(name, "")
+        for partition in chain.from_iterable(self._of[name].values() for name in changed):
+            partition.view = None
+        if changed:
+            self._wanted = None
+            self.version += 1
+
+    def _dialect(self, key: SourceKey) -> str:
+        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
+
+    def _count(
+        self,
+        partition: _Partition,
+        record: SourceRecord,
+        before: SourceOffset | None,
+        *,
+        changed: bool,
+    ) -> None:
+        """Only what happens while we look counts (design/metrics.md)."""
+        partition.commits += 1
+        if record.offset is None and before is not None:  # there was something to take back
+            partition.resets += 1
+        elif changed and not isinstance(record.offset, Undecodable):
+            partition.advances += 1
+        if changed and compare(self._dialect(partition.key), before, partition.offset) is _BEHIND:
+            partition.rewinds += 1
+
+    def _drop(self, reason: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+        """The committed offsets of a MirrorSourceConnector that reads under this alias.
+
+        Entries under another alias are dead: the task never looks them up.
+        """
+        found: dict[MirrorPartition, Seen] = {}
+        for mirror, partition in self._mirrors.get((connector, source), {}).items():
+            offset = position(partition.key.dialect, partition.offset)
+            if offset is None or partition.committed_at is None:
+                continue
+            if self._is_shown(partition):
+                found[mirror] = Seen(offset=offset, at=partition.committed_at)
+        return found
+
+    def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
+        """The upstream partitions that it has an offset for, shown or not."""
+        mirrors = self._mirrors.get((connector, source), {})
+        return tuple(at for at, partition in mirrors.items() if _goes_on(partition))
+
+    def complete(self) -> bool:
+        """Is what we do not hold not in the topic either?"""
+        return not self._frozen and _BEYOND not in self.dropped
+
+    def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
+        """Has it certainly no offset for this upstream partition?"""
+        partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
+        return self.complete() and (partition is None or not _goes_on(partition))
+
+    def vague(self, connector: str, source: str) -> bool:
+        """May it have a position in an upstream partition that we cannot tell?"""
+        if not self.complete():
+            return True
+        made = self._unread.get((connector, source))
+        if made is None or made[0] != self.version:
+            unread = any(
+                _goes_on(partition) and position(partition.key.dialect, partition.offset) is None
+                for partition in self._mirrors.get((connector, source), {}).values()
+            )
+            made = self._unread[connector, source] = (self.version, unread)
+        return made[1]
+
+    def watch(self, connector: str) -> None:
+        """Remember every offset of this connector from now on, until `unwatch`."""
+        self._trails.setdefault(connector, {})
+
+    def unwatch(self, connector: str) -> None:
+        """See watch."""
+        self._trails.pop(connector, None)
+
+    def agrees(self, connector: str, identity: str, text: str | None) -> bool:
+        """Is this what the topic says, or said at any moment since `watch`?"""
+        if self._frozen:
+            return True  # an open transaction may hide what REST has seen
+        partition = self._find(connector, identity)
+        if partition is None and (_BEYOND in self.dropped or not self._budget.admits(0)):
+            return True  # it may be one of those that the bound cut: nothing is known of it
+        if text == (None if partition is None else self._rest_text(partition)):
+            return True
+        if partition is not None and partition.rivals:
+            return True  # it may be any of them
+        return text in self._trails.get(connector, {}).get(identity, ())
+
+    def offset_text(self, connector: str, identity: str) -> str | None:
+        """The newest effective offset of a source partition, as it is compared with REST's."""
+        partition = self._find(connector, identity)
+        return None if partition is None else self._rest_text(partition)
+
+    def committing(self, since: float) -> frozenset[str]:
+        """The connectors, listed or not, of which a commit was read while we looked, and not before
+        `since`, by our clock.
+        """
+        return frozenset(name for name, (_, at) in self._committed.items() if at >= since)
+
+    def committed_at(self, connector: str) -> float | None:
+        """When this connector last committed while we looked, by the record's timestamp."""
+        committed = self._committed.get(connector)
+        return None if committed is None else committed[0]
+
+    def held(self, connector: str) -> tuple[str, ...]:
+        """The identities of this connector's source partitions that have an offset, as far as REST
+        lists them.
+        """
+        return tuple(
+            identity
+            for identity, partition in self._of.get(connector, {}).items()
+            if _has_offset(partition) and not partition.key.without_partition
+        )
+
+    def connectors(self) -> tuple[str, ...]:
+        """Every connector that has an offset."""
+        return tuple(
+            name
+            for name, partitions in self._of.items()
+            if any(_has_offset(partition) for partition in partitions.values())
+        )
+
+    def views_of(self, connector: str) -> tuple[SourcePartitionView, ...]:
+        """Pictures of one connector's source partitions, in no order."""
+        return tuple(
+            partition.view or self._view(partition)
+            for partition in self._of.get(connector, {}).values()
+            if self._is_shown(partition)
+        )
+
+    def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
+        """Pictures of the source partitions of these connectors; the same tuple while nothing
+        changes.
+        """
+        if self._shown is None or self._shown[:2] != (self.version, listed):
+            self.prepare()
+            wanted, pictures = self._pictures(listed)
+            if self._frozen:
+                pictures = [
+                    view
+                    for partition, view in zip(wanted, pictures, strict=True)
+                    if partition.kafka_partition not in self._frozen
+                ]
+            self._shown = (self.version, listed, tuple(pictures))
+        return self._shown[2]
+
+    def _pictures(
+        self, listed: frozenset[str]
+    ) -> tuple[list[_Partition], list[SourcePartitionView]]:
+        """Of these connectors, in order, frozen or not."""
+        if self._in_order is None:
+            self._in_order = [
+                of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
+            ]
+            self._wanted = None
+        if self._wanted is None or self._wanted[0] != listed:
+            wanted: list[_Partition] = []
+            for partition in self._in_order:
+                partition.place = -1
+                if partition.key.connector in listed and self._is_wanted(partition):
+                    partition.place = len(wanted)
+                    wanted.append(partition)
+            views = [partition.view or self._view(partition) for partition in wanted]
+            self._wanted = (listed, wanted, views)
+        return self._wanted[1:]
+
+    def _is_shown(self, partition: _Partition) -> bool:
+        return partition.kafka_partition not in self._frozen and self._is_wanted(partition)
+
+    def _is_wanted(self, partition: _Partition) -> bool:
+        return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
+
+    def _view(self, partition: _Partition) -> SourcePartitionView:
+        key, offset = partition.key, partition.offset
+        placed = partition.log_offset >= 0
+        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
+        partition.view = view = SourcePartitionView(
+            connect_cluster=self._connect_cluster,
+            connector=key.connector,
+            identity=key.identity,
+            label=namesake_label(key.label, key.identity) if partition.namesake else key.label,
+            dialect=dialect,
+            offset=offset,
+            event_at=event_at,
+            poisoned=broken,
+            kafka_partition=partition.kafka_partition if placed else None,
+            log_offset=partition.log_offset if placed else None,
+            committed_at=None if offset is None else partition.committed_at,
+            advanced_at=None if offset is None else partition.advanced_at,
+            read_at=partition.read_at,
+            commits=partition.commits,
+            advances=partition.advances,
+            rewinds=partition.rewinds,
+            resets=partition.resets,
+            variants=len(partition.variants) + _others(partition),
+            keys=_keys(partition),
+        )
+        return view
+
+
+def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
+    """Return whether a record is newer than what is known of its key; None if nothing tells.
+
+    Kafka offset orders the records of one key. The same key in two Kafka partitions (a changed
+    partition count, a foreign writer) has no order but that of reading both live, or timestamps
+    that are further apart than clocks are.
+    """
+    if partition.log_offset < 0 or record.partition == partition.kafka_partition:
+        return record.log_offset > partition.log_offset
+    known = partition.committed_at or 0.0
+    if is_later(record.at, known) or is_later(known, record.at):
+        return record.at > known
+    return True if record.live else None
+
+
+def _effective(record: SourceRecord) -> SourceOffset | None:
+    """Return the offset that a task is given; None for a tombstone, or what means as much."""
+    offset = record.offset
+    return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
+
+
+def _has_offset(partition: _Partition) -> bool:
+    """Return whether it has, or may have, an offset."""
+    several = partition.several
+    unsure = bool(partition.rivals) or (several is not None and bool(several.use.unsure))
+    return partition.offset is not None or unsure
+
+
+def _goes_on(partition: _Partition) -> bool:
+    """Return whether MirrorMaker goes on, or may go on, from an offset of this partition."""
+    return _has_offset(partition) and not begins_anew(partition.key.dialect, partition.offset)
+
+
+def _others(partition: _Partition) -> int:
+    """Return how many raw keys that a worker may write hold an offset and are not in use."""
+    several = partition.several
+    if several is None:
+        return 0
+    return several.use.others if several.use.spelling is not None else len(several.use.unsure)
+
+
+def _keys(partition: _Partition) -> RawKeysView | None:
+    several, strays = partition.several, len(partition.variants)
+    if partition.rivals:
+        raw_key = _raw_key(partition)
+        return RawKeysView(None, strays, tuple((raw_key, at) for at in partition.rivals))
+    if several is None:
+        return None if partition.own_key is None else RawKeysView(partition.own_key, strays)
+    return RawKeysView(
+        partition.own_key,
+        strays + len(several.use.strays),
+        tuple((at.raw_key, at.value) for at in several.use.unsure),
+        several.restarted,
+    )
+
+
+def _newest(partition: _Partition) -> SourceRecord:
+    """Return the newest record of a partition that had one raw key until now."""
+    raw_key = _raw_key(partition)
+    found = decode_key(raw_key)
+    assert isinstance(found, SourceKey)
+    return SourceRecord(
+        key=found,
+        raw_key=raw_key,
+        offset=partition.rivals[-1] if partition.rivals else partition.offset,
+        partition=partition.kafka_partition,
+        log_offset=partition.log_offset,
+        at=partition.committed_at or 0.0,
+        advanced_at=partition.advanced_at,
+        live=False,
+    )
+
+
+def _raw_key(partition: _Partition) -> bytes:
+    """Return the raw key of a partition that has one."""
+    key = partition.key
+    raw_key = partition.own_key or connect_key_of(key.connector, key.identity)
+    assert raw_key is not None
+    return raw_key
+
+
+def _text(offset: SourceOffset | None) -> str | None:
+    return None if offset is None else offset.text

@@ -1,0 +1,97 @@
+"""What one group would meet in one partition if it moved to the target of a flow. Pure.
+
+Worked out here and nowhere else: failover.py asks it of now, history/moves.py of moments that are
+past. What the numbers mean, and where there is none, failover.py says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
+
+OWN, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a group and a partition at one moment. Offsets name the NEXT record.
+
+    upstream        the group's commit on the source
+    own             its own commit on the target; None if it has none
+    checkpoint      the downstream offset of its newest checkpoint; None if there is none
+    syncs           None if there are none, or they may be another flow's
+    here, there     bounds of the upstream and the downstream log; None if they are not known
+    synced_before   was the newest sync known before the downstream log's end was read?
+    landed_before   was the landing? A group's own commit always is.
+    """
+
+    upstream: int
+    own: int | None
+    checkpoint: int | None
+    syncs: PartitionSyncs | None
+    here: LogBounds | None
+    there: LogBounds | None
+    synced_before: bool
+    landed_before: bool
+
+    @property
+    def landing(self) -> int | None:
+        """Where it would start."""
+        return self.checkpoint if self.own is None else self.own
+
+    @property
+    def landing_from(self) -> str | None:
+        """OWN or CHECKPOINT; None without a landing."""
+        if self.own is not None:
+            return OWN
+        return None if self.checkpoint is None else CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What it would meet; None is not known.
+
+    best            where it could go on with nothing read twice and nothing left out
+    translated      the least that MM2 translates its upstream offset to (syncs.py)
+    reread, skip    records that it reads again, or never: one of them is 0
+    """
+
+    best: int | None = None
+    translated: int | None = None
+    reread: int | None = None
+    skip: int | None = None
+
+
+def met(at: Standing) -> Met:
+    """See the module."""
+    if at.syncs is None or at.here is None or at.upstream > at.here.end:
+        return Met()
+    best = _best(at, at.syncs)
+    translated = at.syncs.at_least(at.upstream)
+    if best is None or at.landing is None or not _inside(at, at.landing):
+        return Met(best=best, translated=translated)
+    number = at.syncs.history.record_number
+    distance = number(best) - number(at.landing)
+    return Met(best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance))
+
+
+def _best(at: Standing, syncs: PartitionSyncs) -> int | None:
+    """The best place to land, inside the downstream log."""
+    newest = syncs.history.newest
+    if at.there is None or newest is None:
+        return None
+    if newest[1] >= at.there.end and at.synced_before:
+        return None
+    # What was acknowledged or checkpointed since the log end was read is there by now.
+    end = max(at.there.end, newest[1] + 1, 0 if at.landing is None else at.landing)
+    best = syncs.history.best(at.upstream, end)
+    return None if best is None else max(best, at.there.start)
+
+
+def _inside(at: Standing, landing: int) -> bool:
+    """Can a consumer start there?"""
+    if at.there is None or landing < at.there.start:
+        return False
+    return landing <= at.there.end or not (at.own is not None or at.landed_before)

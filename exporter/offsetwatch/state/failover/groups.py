@@ -1,0 +1,404 @@
+"""What each consumer group would meet if it moved to the target of a flow now. Called by the book.
+
+A group lands on its own commit there, if it has one (with sync.group.offsets MM2 writes it), else
+on the newest checkpoint, which RemoteClusterUtils.translateOffsets gives. From the syncs follows
+the best place to land (syncs.py). What lies between the two is read again, or never.
+
+The answer of one poll is put together with what the tails say once, and stands until the next one
+or until one of its inputs goes stale. Numbers are left out where nothing tells:
+
+- A group beyond the upstream log end names no record: that topic was cut or made anew. (A group
+  before the log start does: what upstream has deleted may still be on the target.)
+- A landing outside the downstream log: the consumer's own auto.offset.reset decides then.
+- A target topic that ends before a record that was acknowledged there: it is another one now.
+- Partitions whose syncs may be those of another flow.
+- Topics whose copies a transform writes to a topic that cannot be told, or to one together with
+  those of another topic.
+
+A group that is ahead of what was replicated would read nothing again but what follows its landing:
+`best` is then the end of the downstream log. A record that the downstream log no longer has is
+replaced by the first one that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from offsetwatch.model.observations import (
+    GROUPS,
+    CheckpointRecord,
+    GroupOffset,
+    GroupOffsetsRead,
+    HeartbeatRecord,
+    InputId,
+    TailRead,
+    TopicsSeen,
+)
+from offsetwatch.model.offsets import Checkpoint
+from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.failover.cost import Standing, met
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.mirror.mm2_names import (
+    DEFAULT,
+    IDENTITY,
+    checkpoints_of,
+    copied_topic,
+    heartbeats_of,
+    merged_topics,
+)
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
+from offsetwatch.state.mirror.replication import Replication
+from offsetwatch.state.snapshot import (
+    AskedPartition,
+    CheckpointView,
+    GroupsToAsk,
+    GroupView,
+    HeartbeatView,
+)
+
+# A client each, on both sides, of which 64 stay connected (clients/groups.py): beyond that a round
+# costs a connection per group. Those with the newest checkpoints are the ones alive.
+GROUPS_MAX: Final = 200
+ASKED_MAX: Final = 20_000  # partitions of all groups of a flow: two series and a row each
+HEARTBEATS_MAX: Final = 10_000  # pairs of aliases in one topic
+CHECKPOINTS_MAX: Final = 200_000  # groups x partitions of one topic; deleted groups stay in there
+
+_Where = tuple[str, str, int]  # group, topic on the target, partition
+
+
+def groups_input(flow: FlowKey) -> InputId:
+    """The input that the groups of a flow are."""
+    connect_cluster, source, target = flow
+    return InputId(GROUPS, connect_cluster=connect_cluster, source=source, target=target)
+
+
+class _Newest(NamedTuple):
+    """A checkpoint, its timestamp, and when it was read live, by our clock."""
+
+    checkpoint: Checkpoint
+    at: float
+    read_at: float | None
+
+
+@dataclass(slots=True)
+class _Checkpoints:
+    """The newest checkpoints of one topic."""
+
+    newest: dict[_Where, _Newest] = field(default_factory=dict)
+    by_group: dict[str, float] = field(default_factory=dict)
+    dropped: int = 0
+    budget: KeyBudget = field(default_factory=lambda: KeyBudget(CHECKPOINTS_MAX))
+
+    def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
+        for record in records:
+            said = record.checkpoint
+            where = (said.group, said.topic, said.partition)
+            size = len(said.group) + len(said.topic)
+            if where not in self.newest and not self.budget.take(size):
+                self.dropped += 1
+                continue
+            self.newest[where] = _Newest(said, record.at, read_at)
+            self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What was last said of a flow's groups, what was made of it, and what was so the time before:
+    that was known before this answer's log ends were read.
+    """
+
+    read: GroupOffsetsRead
+    views: tuple[GroupView, ...] | None = None
+    landings: dict[_Where, int] = field(default_factory=dict)
+    synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    before: _Answer | None = None
+
+    def knew_sync(self, at: TopicPartition, newest: tuple[int, int] | None) -> bool:
+        """Was this sync known before the log ends were read?"""
+        return self.before is not None and self.before.synced.get(at) == newest
+
+    def knew_landing(self, where: _Where, checkpoint: _Newest | None) -> bool:
+        """Was this checkpoint?"""
+        if self.before is None or checkpoint is None:
+            return False
+        return self.before.landings.get(where) == checkpoint[0].downstream_offset
+
+
+class Failover:
+    """See the module. `wants_topic` says of a Connect cluster's upstream topic whether anybody
+    asked for it.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        replication: Replication,
+        wants_topic: Callable[[str, str], bool],
+    ) -> None:
+        self._inputs = inputs
+        self._replication = replication
+        self._wants_topic = wants_topic
+        self._flows: dict[FlowKey, MirrorFlow] = {}
+        self._there: dict[str, frozenset[str]] = {}
+        self._checkpoints: dict[KafkaTopic, _Checkpoints] = {}
+        self._heartbeats: dict[KafkaTopic, dict[tuple[str, str], float]] = {}
+        self._heartbeat_budgets: dict[KafkaTopic, KeyBudget] = {}
+        self._answers: dict[FlowKey, _Answer] = {}
+        self._asks: dict[FlowKey, tuple[object, GroupsToAsk | None]] = {}
+        self._cut: set[tuple[FlowKey, str]] = set()
+        self._heartbeats_cut = 0
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def follow(self, flows: Iterable[MirrorFlow]) -> None:
+        """These are the flows now. Two under one pair of aliases have one checkpoints topic."""
+        self._flows = {}
+        for flow in flows:
+            self._flows.setdefault(flow.key, flow)
+        for key in self._answers.keys() - self._flows.keys():
+            del self._answers[key]
+
+    def topics_seen(self, seen: TopicsSeen) -> None:
+        """These of a Kafka cluster's topics exist."""
+        self._there[seen.kafka] = seen.there
+
+    def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
+        """The checkpoints and the heartbeats topics that there are, in a stable order."""
+        checkpoints = {checkpoints_of(flow) for flow in self._flows.values()}
+        heartbeats = {topic for flow in self._flows.values() for topic in heartbeats_of(flow)}
+        return (
+            tuple(sorted(at for at in checkpoints if at is not None and self._exists(at))),
+            tuple(sorted(at for at in heartbeats if self._exists(at))),
+        )
+
+    def apply(self, read: TailRead) -> None:
+        """Take in checkpoints or heartbeats, if these are any."""
+        checkpoints = [at for at in read.records if isinstance(at, CheckpointRecord)]
+        if read.whole:
+            self._checkpoints.pop(read.topic, None)
+            self._heartbeats.pop(read.topic, None)
+            self._heartbeat_budgets.pop(read.topic, None)
+        if checkpoints:
+            self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(
+                checkpoints, None if read.whole else read.at
+            )
+        for record in read.records:
+            if isinstance(record, HeartbeatRecord):
+                beat = record.heartbeat
+                beats = self._heartbeats.setdefault(read.topic, {})
+                of = (beat.source, beat.target)
+                budget = self._heartbeat_budgets.setdefault(read.topic, KeyBudget(HEARTBEATS_MAX))
+                if of not in beats and not budget.take(len(beat.source) + len(beat.target)):
+                    self._heartbeats_cut += 1
+                    continue
+                beats[of] = beat.at
+
+    def read(self, answer: GroupOffsetsRead) -> None:
+        """Committed offsets of a flow's groups."""
+        if answer.flow in self._flows:
+            before = self._answers.get(answer.flow)
+            if before is not None:
+                before.before = None
+                if before.views is None:
+                    before = None
+            self._answers[answer.flow] = _Answer(answer, before=before)
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    def dropped(self) -> dict[str, int]:
+        """What the bounds cut."""
+        checkpoints = sum(at.dropped for at in self._checkpoints.values())
+        found = {
+            "groups": len(self._cut),
+            "checkpoints": checkpoints,
+            "heartbeats": self._heartbeats_cut,
+        }
+        return {reason: count for reason, count in found.items() if count}
+
+    def to_ask(self) -> tuple[GroupsToAsk, ...]:
+        """The groups whose offsets are to be asked for: those with a checkpoint."""
+        found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
+        return tuple(at for at in found if at is not None)
+
+    def groups(self, now: float) -> tuple[GroupView, ...]:
+        """What each group would meet, of flows whose every input can be vouched for."""
+        return tuple(
+            view
+            for key, flow in sorted(self._flows.items())
+            if self._shown(flow, now)
+            for view in self._views(key, flow)
+        )
+
+    def checkpoints(self, now: float) -> tuple[CheckpointView, ...]:
+        """The newest checkpoint of each group that still has an offset upstream.
+
+        Nobody ever deletes a checkpoint: of a group that is gone there is nothing to tell.
+        """
+        found: list[CheckpointView] = []
+        for key, flow in sorted(self._flows.items()):
+            topic = checkpoints_of(flow)
+            if topic is None or not self._whole(topic, now):
+                continue
+            known, gone = self._checkpoints.get(topic), self._gone(key)
+            found += [
+                CheckpointView(*key, group=group, at=at)
+                for group, at in sorted(known.by_group.items() if known is not None else ())
+                if group not in gone
+            ]
+        return tuple(found)
+
+    def heartbeats(self, now: float) -> tuple[HeartbeatView, ...]:
+        """The newest heartbeat of each flow."""
+        found = []
+        for key, flow in sorted(self._flows.items()):
+            beats = [
+                self._heartbeats[topic][flow.source, flow.target]
+                for topic in heartbeats_of(flow)
+                if (flow.source, flow.target) in self._heartbeats.get(topic, {})
+                and self._whole(topic, now)
+            ]
+            if beats:
+                found.append(HeartbeatView(*key, at=max(beats)))
+        return tuple(found)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _exists(self, topic: KafkaTopic) -> bool:
+        return topic.topic in self._there.get(topic.kafka, ())
+
+    def _whole(self, topic: KafkaTopic, now: float) -> bool:
+        return self._exists(topic) and self._inputs.whole(InputId.of_tail(topic), now)
+
+    def _shown(self, flow: MirrorFlow, now: float) -> bool:
+        checkpoints, syncs = checkpoints_of(flow), flow.offset_syncs
+        return (
+            checkpoints is not None
+            and syncs is not None
+            and self._whole(checkpoints, now)
+            and self._inputs.whole(InputId.of_tail(syncs), now)
+            and self._inputs.live(groups_input(flow.key), now)
+        )
+
+    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_Where, _Newest]:
+        found = self._checkpoints.get(topic)
+        return {} if found is None else found.newest
+
+    def _gone(self, key: FlowKey) -> frozenset[str]:
+        """Groups that have no offset upstream any more, as far as they were asked for."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return frozenset()
+        offsets = answer.read.offsets
+        alive = {at.group for at in offsets if at.upstream is not None}
+        return frozenset(at.group for at in offsets) - alive
+
+    def _to_ask(self, flow: MirrorFlow) -> GroupsToAsk | None:
+        topic = checkpoints_of(flow)
+        known = self._checkpoints.get(topic) if topic is not None and self._exists(topic) else None
+        if known is None or flow.upstream is None or flow.downstream is None:
+            return None
+        names: frozenset[str] = frozenset()
+        if flow.routers or flow.copies or flow.policy not in {DEFAULT, IDENTITY}:
+            names = frozenset(at.topic for at in self._replication.translations(flow))
+        state = (flow, id(known), len(known.newest), names)
+        made = self._asks.get(flow.key)
+        if made is None or made[0] != state:
+            made = (state, self._asking(flow, flow.upstream, flow.downstream, known, names))
+            self._asks[flow.key] = made
+        return made[1]
+
+    def _asking(
+        self,
+        flow: MirrorFlow,
+        upstream: str,
+        downstream: str,
+        known: _Checkpoints,
+        names: frozenset[str],
+    ) -> GroupsToAsk | None:
+        rows: dict[str, list[AskedPartition]] = {}
+        merged = merged_topics(flow, names)
+        for group, name, partition in known.newest:
+            copied = copied_topic(flow, name, names)
+            if copied is None or copied[0] in merged:
+                continue
+            topic, copy = copied
+            if self._wants_topic(flow.connect_cluster, topic):
+                checkpointed = None if copy == name else name
+                asked_for = AskedPartition(group, topic, copy, partition, checkpointed)
+                rows.setdefault(group, []).append(asked_for)
+        asked: list[AskedPartition] = []
+        newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
+        for number, group in enumerate(newest_first):
+            if number >= GROUPS_MAX or len(asked) + len(rows[group]) > ASKED_MAX:
+                self._cut.add((flow.key, group))
+            else:
+                asked += rows[group]
+        if not asked:
+            return None
+        return GroupsToAsk(flow.key, upstream, downstream, tuple(asked))
+
+    def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
+        """Made once for each answer: what the tails have read since waits for the next."""
+        answer = self._answers.get(key)
+        if answer is None:
+            return ()
+        if answer.views is None:
+            ours = self._replication.translations(flow)
+            answer.synced = {
+                at: syncs.history.newest
+                for at, syncs in ours.items()
+                if syncs.history.newest is not None
+            }
+            topic = checkpoints_of(flow)
+            checkpoints = {} if topic is None else self._checkpointed(topic)
+            answer.views = tuple(
+                self._view(answer, row, row.upstream, ours, checkpoints)
+                for row in answer.read.offsets
+                if row.upstream is not None
+            )
+            answer.before = None
+        return answer.views
+
+    def _view(
+        self,
+        answer: _Answer,
+        row: GroupOffset,
+        upstream: int,
+        ours: Mapping[TopicPartition, PartitionSyncs],
+        checkpoints: Mapping[_Where, _Newest],
+    ) -> GroupView:
+        where = (row.group, row.checkpointed or row.remote, row.partition)
+        place = TopicPartition(row.topic, row.partition)
+        checkpoint = checkpoints.get(where)
+        syncs = ours.get(place)
+        at = Standing(
+            upstream=upstream,
+            own=row.downstream,
+            checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
+            syncs=syncs,
+            here=answer.read.upstream.get(place),
+            there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
+            synced_before=syncs is not None and answer.knew_sync(place, syncs.history.newest),
+            landed_before=answer.knew_landing(where, checkpoint),
+        )
+        found = met(at)
+        if at.landing is not None:
+            answer.landings[where] = at.landing
+        return GroupView(
+            *answer.read.flow,
+            group=row.group,
+            topic=row.topic,
+            partition=row.partition,
+            upstream=upstream,
+            best=found.best,
+            landing=at.landing,
+            landing_from=at.landing_from,
+            translated=found.translated,
+            reread=found.reread,
+            skip=found.skip,
+            checkpoint_at=None if checkpoint is None else checkpoint.at,
+            checkpoint_read_at=None if checkpoint is None else checkpoint.read_at,
+        )

@@ -1,0 +1,362 @@
+"""What became of the upstream records of every flow: what was lost, why, and exactly which; topics
+that turned out to be others; how near retention is.
+
+A look is a position with the log bounds that were read after it, and with the id that the topic had
+both before and after those were read; where the id could not be had, the topic waits for the next
+look. The rules are in state/account.py. All of it outlives the process (state/fate_memory.py), so
+that what happens in between is found at the next start, and counted once. Owned by Replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state.loss.partition import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
+from offsetwatch.state.loss.rates import WINDOW_S
+from offsetwatch.state.loss.sync_gaps import News
+from offsetwatch.state.snapshot import Loss, TopicRecreation
+
+LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
+GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
+TOLD_EVERY_S: Final = 3600.0  # at least, also where nothing happens
+UNSEEN_S: Final = 7 * 86400.0  # after which a topic that no flow copies any more is forgotten
+
+_NOTHING: Final[tuple[Counts, float | None]] = (NOTHING_LOST, None)
+
+FlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
+_End = tuple[
+    FlowKey, str, int, str, int
+]  # flow, topic, partition, cause, the offset after the range
+
+
+@dataclass(slots=True)
+class TopicFate:
+    """One upstream topic in one flow.
+
+    id            None as long as no broker gave one
+    generation    how often it was made anew; an account of an earlier one has not heard of it yet
+    recreations   how often that is counted, with a log end that fell
+    """
+
+    at: float
+    id: str | None = None
+    generation: int = 0
+    recreations: int = 0
+    recreated_at: float = 0.0
+    before: str | None = None
+    after: str | None = None
+    accounts: dict[int, tuple[int, Account]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Activity:
+    """What a connector was doing at the last looks, and since when."""
+
+    doing: str | None
+    since: float
+    looked_at: float
+
+    def lasted(self, doing: str, grace_s: float) -> bool:
+        """Was it doing that at the last look, and for so long?"""
+        return self.doing == doing and self.looked_at - self.since >= grace_s
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One flow and one answer of its upstream cluster.
+
+    known    the replicated offsets known before the cluster was asked
+    ids      see EndsRead
+    doing    the state of the connector (`doing`)
+    came     the partitions of which syncs came since they were last looked at
+    patience_s    within which what is copied is committed: one flush
+    """
+
+    now: float
+    flow: MirrorFlow
+    known: Mapping[TopicPartition, int | None]
+    bounds: Mapping[TopicPartition, LogBounds]
+    ids: Mapping[str, str | None] | None
+    doing: str | None
+    came: Container[TopicPartition]
+    news_of: Callable[[TopicPartition], News | None]
+    patience_s: float = 60.0
+
+
+class Fates:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.flows: dict[FlowKey, dict[str, TopicFate]] = {}
+        self._losses: dict[_End, Loss] = {}
+        self.urgent = False
+        self.changed = False
+        self.version = 0
+        self.news: dict[FlowKey, set[TopicPartition]] = {}
+        self._doing: dict[FlowKey, Activity] = {}
+        self._passed = False  # did time alone pass somewhere since it was last told?
+        self._looked_at = self._changed_at = 0.0
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def look(self, at: Round) -> frozenset[TopicPartition]:
+        """Take in one round: the partitions of which the syncs so far are needed no more."""
+        quiet, runs = self._activity(at)
+        topics = self.flows.setdefault(_key(at.flow), {})
+        told = set()
+        for topic, places in _by_topic(at.known).items():
+            if at.ids is not None and topic not in at.ids:
+                continue
+            fate = topics.setdefault(topic, TopicFate(at.now))
+            fate.at = at.now
+            self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
+            fell: set[int] = set()
+            for where in places:
+                if self._rests(at, where, fate):
+                    continue
+                before, kept = _told(fate, where), _kept(fate, where)
+                was_undecided = _is_undecided(fate, where.partition)
+                seen = _look(at, where, fate, quiet=quiet, runs=runs)
+                if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
+                    told.add(where)
+                if _told(fate, where) != before:
+                    self.news.setdefault(_key(at.flow), set()).add(where)
+                self.changed |= _kept(fate, where) != kept
+                self.version += _is_undecided(fate, where.partition) is not was_undecided
+            self._fallen(fate, fell, at.now)
+        self._looked_at = at.now
+        # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
+        # stands still is measured may be as old as another window, or it would be told all the
+        # time: topics take turns.
+        told_every_s = WINDOW_S if self._passed else TOLD_EVERY_S
+        self.changed |= self.urgent or not 0 <= at.now - self._changed_at < told_every_s
+        if self.changed:
+            self._changed_at, self._passed = at.now, False
+        return frozenset(told)
+
+    def _rests(self, at: Round, where: TopicPartition, fate: TopicFate) -> bool:
+        """Most partitions of most clusters stand still, with all of it copied."""
+        generation, account = fate.accounts.get(where.partition, (-1, None))
+        position, log = at.known[where], at.bounds.get(where)
+        if account is None or generation != fate.generation or where in at.came:
+            return False
+        if position is None or log is None:
+            return False
+        middle = account.pace.middle
+        end = log.stable_end if at.flow.read_committed else log.end
+        if not account.rests(position, log.start, end, at.now):
+            return False
+        self._passed |= account.pace.middle is not middle
+        return True
+
+    def _take(
+        self,
+        flow: MirrorFlow,
+        where: TopicPartition,
+        fate: TopicFate,
+        seen: Look,
+        fell: set[int],
+    ) -> Account:
+        found = fate.accounts.get(where.partition)
+        account = Account.opened(seen) if found is None else found[1]
+        if not seen.renewed and account.fallen(seen):
+            fell.add(where.partition)
+        for lost in account.look(seen):
+            self._lose(flow, where, lost, seen.now)
+        if found is None or found[0] != fate.generation:
+            fate.accounts[where.partition] = (fate.generation, account)
+        return account
+
+    def _identify(self, fate: TopicFate, new: str | None, now: float) -> None:
+        if new is None or new == fate.id:
+            return
+        if fate.id is not None:
+            fate.generation += 1
+            self._recreated(fate, fate.id, new, now)
+        fate.id = new
+        self.urgent = True  # what is not remembered of a topic cannot be missed
+
+    def _fallen(self, fate: TopicFate, fell: Collection[int], now: float) -> None:
+        """Counted once for the topic: its partitions need not all be seen to fall in one round."""
+        others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
+        if fell and not any(at.leap is not None and at.leap.cause == RECREATED for at in others):
+            self._recreated(fate, fate.id, fate.id, now)
+
+    def _recreated(
+        self, fate: TopicFate, before: str | None, after: str | None, now: float
+    ) -> None:
+        fate.recreations += 1
+        fate.recreated_at, fate.before, fate.after = now, before, after
+        self.urgent = True
+        self.version += 1
+
+    def _lose(self, flow: MirrorFlow, where: TopicPartition, lost: Lost, now: float) -> None:
+        cause, first, last = lost
+        self.keep(Loss(*_key(flow), where.topic, where.partition, cause, first, last, now))
+        self.urgent = True
+        self.version += 1
+
+    def keep(self, loss: Loss) -> None:
+        """Among the newest. A range that goes on where one of the same cause ended is one with
+        it.
+        """
+        begun = self._losses.pop(_end_of(loss, loss.first), None)
+        if begun is not None:
+            loss = replace(loss, first=begun.first)
+        self._losses[_end_of(loss, loss.last + 1)] = loss
+        if len(self._losses) > LOSSES_MAX:
+            del self._losses[next(iter(self._losses))]
+
+    def _activity(self, at: Round) -> tuple[bool, bool]:
+        """(it is stopped, and its last flush long done; it runs): both at the last look as well."""
+        key = _key(at.flow)
+        last = self._doing.get(key)
+        if last is None or last.doing != at.doing:
+            self._doing[key] = Activity(at.doing, at.now, at.now)
+            return False, False
+        quiet, runs = last.lasted("stopped", GRACE_S), last.lasted("running", 0.0)
+        last.looked_at = at.now
+        return quiet, runs
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The newest ranges that were lost."""
+        return tuple(self._losses.values())
+
+    def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[Counts, float | None]:
+        """(what was ever lost of it, by cause; seconds until retention reaches its position)."""
+        topic = self.flows.get(_key(flow), {}).get(where.topic)
+        return _NOTHING if topic is None else _told(topic, where)
+
+    def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
+        """The partitions of which `told` says something else since this was last asked."""
+        return self.news.pop(_key(flow), set())
+
+    def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
+        """The newest ranges that these flows lost."""
+        keys = {_key(flow) for flow in flows}
+        return tuple(
+            at
+            for at in self._losses.values()
+            if (at.connect_cluster, at.connector, at.source, at.target) in keys
+        )
+
+    def recreations_of(self, flows: Collection[MirrorFlow]) -> tuple[TopicRecreation, ...]:
+        """Topics of these flows that were made anew."""
+        return tuple(
+            TopicRecreation(
+                *_key(flow),
+                topic=topic,
+                count=fate.recreations,
+                at=fate.recreated_at,
+                before=fate.before,
+                after=fate.after,
+                undecided=tuple(at for at in sorted(fate.accounts) if _is_undecided(fate, at)),
+            )
+            for flow in flows
+            for topic, fate in sorted(self.flows.get(_key(flow), {}).items())
+            if fate.recreations
+        )
+
+    def forget_unseen(self) -> None:
+        """Topics that no flow copied for a week. A flow that is gone for a moment comes back to
+        what it was.
+        """
+        for key, topics in list(self.flows.items()):
+            for topic in [
+                name for name, at in topics.items() if self._looked_at - at.at > UNSEEN_S
+            ]:
+                del topics[topic]
+            if not topics:
+                del self.flows[key]
+
+
+def _told(topic: TopicFate, where: TopicPartition) -> tuple[Counts, float | None]:
+    found = topic.accounts.get(where.partition)
+    return _NOTHING if found is None else (found[1].lost, found[1].headroom_s)
+
+
+def _is_undecided(topic: TopicFate, partition: int) -> bool:
+    """Does its position stand where the topic of before left it?"""
+    found = topic.accounts.get(partition)
+    leap = None if found is None else found[1].leap
+    return leap is not None and leap.cause == RECREATED
+
+
+def _kept(topic: TopicFate, where: TopicPartition) -> tuple[object, ...] | None:
+    """What a restart must not forget of it; something else at each look while a leap is open."""
+    found = topic.accounts.get(where.partition)
+    if found is None:
+        return None
+    generation, at = found
+    told = (
+        at.position,
+        at.settled,
+        at.start,
+        at.end,
+        at.moved_at,
+        at.doubt_since,
+        at.tail,
+        at.lost,
+    )
+    pace = (at.pace.anchor, at.pace.middle, at.pace.best, at.pace.best_before, at.pace.jumps)
+    leap = None if at.leap is None else at.looked_at
+    return (generation, *told, *pace, leap)
+
+
+def _key(flow: MirrorFlow) -> FlowKey:
+    return (flow.connect_cluster, flow.connector, flow.source, flow.target)
+
+
+def _end_of(loss: Loss, after: int) -> _End:
+    flow = (loss.connect_cluster, loss.connector, loss.source, loss.target)
+    return (flow, loss.topic, loss.partition, loss.cause, after)
+
+
+def _by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for where in known:
+        found.setdefault(where.topic, []).append(where)
+    return found
+
+
+def _look(
+    at: Round, where: TopicPartition, fate: TopicFate, *, quiet: bool, runs: bool
+) -> Look | None:
+    """None if there is nothing to compare: no log, or no position."""
+    position, log = at.known[where], at.bounds.get(where)
+    generation, account = fate.accounts.get(where.partition, (fate.generation, None))
+    if position is None and account is not None:
+        account.position_gone()
+    if position is None or log is None:
+        return None
+    news = at.news_of(where)
+    copied = news is not None and news.came  # it runs again, before its state is known to say so
+    return Look(
+        now=at.now,
+        position=position,
+        start=log.start,
+        end=log.stable_end if at.flow.read_committed else log.end,
+        renewed=generation != fate.generation,
+        quiet=quiet and not copied,
+        runs=runs,
+        news=news,
+        patience_s=at.patience_s,
+    )
+
+
+def doing(found: Connector | None, *, live: bool) -> str | None:
+    """The state of a connector, as far as a look needs it; None if it is neither certainly."""
+    if found is None or not live:
+        return None
+    if found.state == "stopped" and not found.tasks:
+        return "stopped"
+    runs = found.state == "running" and any(task.state == "running" for task in found.tasks)
+    return "running" if runs else None

@@ -1,0 +1,136 @@
+"""Brings together what a look at a flow needs (state/fate.py): the answer of its upstream cluster
+with the positions known before, the syncs since the last look, and what its connector is doing.
+Called by Replication, which keeps all of these.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
+
+from offsetwatch.model.observations import TailRead
+from offsetwatch.model.readings import EndsRead
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.connect.connect_cluster import Site, SiteMemory
+from offsetwatch.state.loss import persistence
+from offsetwatch.state.loss.flow import Fates, Round, doing
+from offsetwatch.state.loss.sync_gaps import News, Trail
+from offsetwatch.state.mirror.replicated_partitions import Known, Position, SyncBook, upstream_of
+from offsetwatch.state.snapshot import Loss, TopicRecreation
+
+Told = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
+Shared = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
+
+
+class Looks:
+    """See the module. `patience_s` is a flush: what is copied is committed within it."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.fates = Fates()
+        self._sites: dict[str, SiteMemory] = {}
+        self._patience_s = patience_s
+        self._syncs: dict[KafkaTopic, tuple[SyncBook, Trail]] = {}
+        self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], Told] | None = None
+
+    def synced(self, read: TailRead, book: SyncBook) -> None:
+        """A tail read syncs; `book` does not know of them yet."""
+        _, trail = self._syncs.get(read.topic, (book, Trail()))
+        self._syncs[read.topic] = (book, trail)
+        trail.apply(book.newest, read.sync_records(), whole=read.whole)
+
+    def look(
+        self,
+        seen: EndsRead,
+        known: Known,
+        flows: Mapping[MirrorFlow, Site],
+        shared: Shared,
+        now: float,
+    ) -> None:
+        """Look at all flows of a cluster that has answered.
+
+        known    the positions of its flows that were known before it was asked
+        shared   by offset-syncs topic, the partitions whose syncs may be of another flow
+        """
+        for flow, site in flows.items():
+            found = known.get(flow)
+            if found:
+                not_ours = shared.get(flow.offset_syncs, frozenset())
+                copied = {at.upstream: at.copied for at in _of_topics(found, seen.ids)}
+                self._look(flow, site, copied, seen, not_ours, now)
+
+    def _look(
+        self,
+        flow: MirrorFlow,
+        site: Site,
+        known: Mapping[TopicPartition, int | None],
+        seen: EndsRead,
+        not_ours: Collection[TopicPartition],
+        now: float,
+    ) -> None:
+        topic = flow.offset_syncs
+        read = None if topic is None else self._syncs.get(topic)
+
+        def news_of(at: TopicPartition) -> News | None:
+            if read is None or at in not_ours:
+                return None
+            book, trail = read
+            newest = book.seen(at)
+            return trail.since(at, None if newest is None else newest.offset)
+
+        told = self.fates.look(
+            Round(
+                now=now,
+                flow=flow,
+                known=known,
+                bounds=seen.bounds,
+                ids=seen.ids,
+                doing=doing(site.by_name.get(flow.connector), live=site.listing_live(now)),
+                came=() if read is None else read[1].came,
+                news_of=news_of,
+                patience_s=self._patience_s,
+            )
+        )
+        if read is not None:
+            read[1].forget(told.difference(not_ours))
+
+    def told(self, flows: tuple[MirrorFlow, ...]) -> Told:
+        """What these flows lost, and which of their topics were made anew; the same tuples while
+        nothing changes.
+        """
+        state = (self.fates.version, flows)
+        if self._made is None or self._made[0] != state:
+            self._made = (state, (self.fates.losses_of(flows), self.fates.recreations_of(flows)))
+        return self._made[1]
+
+    # --- over a restart --------------------------------------------------------------------------
+
+    def remembered(self, sites: dict[str, SiteMemory]) -> bytes | None:
+        """What became of all records so far, and `sites`; None while that is nothing new."""
+        if not self.fates.changed and sites == self._sites:
+            return None
+        self._sites = sites
+        self.fates.forget_unseen()
+        self.fates.changed = self.fates.urgent = False
+        return persistence.remembered(self.fates, sites)
+
+    def recall(self, remembered: bytes) -> Mapping[str, SiteMemory]:
+        """Go on from there, and return what it holds of Connect clusters. Raises ValueError, having
+        changed nothing, for what is no memory.
+        """
+        self._sites = persistence.recall(self.fates, remembered)
+        return self._sites
+
+
+def _of_topics(found: tuple[Position, ...], topics: Collection[str] | None) -> Iterable[Position]:
+    """Those of these topics, of positions in the order of their partitions; None: all."""
+    if topics is None:
+        return found
+    return chain.from_iterable(_of_topic(found, topic) for topic in topics)
+
+
+def _of_topic(found: tuple[Position, ...], topic: str) -> Iterator[Position]:
+    for place in range(bisect_left(found, TopicPartition(topic, -1), key=upstream_of), len(found)):
+        if found[place].upstream.topic != topic:
+            return
+        yield found[place]

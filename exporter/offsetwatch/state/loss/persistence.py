@@ -1,0 +1,184 @@
+"""What must survive a restart of state/fate.py and state/site.py, as bytes and back.
+
+JSON, one row per partition: 100,000 of them are written and read in well under a second. A document
+of another version, or one that says what cannot be, is refused as a whole: half a memory would
+count again what was counted. Called by state/looks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.state.connect.connect_cluster import SiteMemory
+from offsetwatch.state.loss.flow import Fates, FlowKey, TopicFate
+from offsetwatch.state.loss.partition import ALTERED, CAUSES, RECREATED, Account, Leap
+from offsetwatch.state.loss.rates import Jump, Moment, Pace
+from offsetwatch.state.loss.sync_gaps import Range
+from offsetwatch.state.snapshot import Loss
+
+VERSION: Final = 1
+
+
+class ForeignMemoryError(ValueError):
+    """No document that `remembered` gave, or one of another version."""
+
+
+class _Leap(NamedTuple):
+    mark: int
+    first: int
+    cause: str
+    since: float
+    harmless: bool
+
+
+class _Pace(NamedTuple):
+    anchor: Moment | None
+    middle: Moment | None
+    best: float
+    best_before: float
+    jumps: tuple[Jump, ...]
+
+
+class _Row(NamedTuple):
+    """An account. `behind` are generations of the topic that it has not heard of yet."""
+
+    partition: int
+    behind: int
+    position: int | None
+    settled: int
+    start: int
+    end: int
+    moved_at: float
+    doubt_since: float | None
+    leap: _Leap | None
+    tail: Range | None
+    lost: tuple[int, int, int]
+    pace: _Pace
+
+
+class _Topic(msgspec.Struct, forbid_unknown_fields=True):
+    at: float
+    id: str | None
+    recreations: int
+    recreated_at: float
+    before: str | None
+    after: str | None
+    partitions: list[_Row]
+
+
+class _Flow(msgspec.Struct, forbid_unknown_fields=True):
+    flow: FlowKey
+    topics: dict[str, _Topic]
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    flows: list[_Flow]
+    losses: list[Loss]
+    sites: dict[str, SiteMemory] = {}
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def remembered(fates: Fates, sites: Mapping[str, SiteMemory] | None = None) -> bytes:
+    """Everything; `sites` by Connect cluster."""
+    flows = [
+        _Flow(flow=key, topics={name: _topic(fate) for name, fate in topics.items()})
+        for key, topics in fates.flows.items()
+    ]
+    document = _Document(
+        version=VERSION, flows=flows, losses=list(fates.losses), sites=dict(sites or {})
+    )
+    return msgspec.json.encode(document)
+
+
+def recall(fates: Fates, document: bytes) -> dict[str, SiteMemory]:
+    """Begin with this; return what it holds of Connect clusters, which is nothing in a document
+    from before there was any. Raises ForeignMemoryError, having changed nothing.
+    """
+    try:
+        found = _decoder.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ForeignMemoryError(str(exc)) from exc
+    if found.version != VERSION:
+        raise ForeignMemoryError(f"version {found.version}, and this is {VERSION}")
+    flows = {
+        flow.flow: {name: _fate(topic) for name, topic in flow.topics.items()}
+        for flow in found.flows
+    }
+    if any(at.cause not in CAUSES or at.first > at.last for at in found.losses):
+        raise ForeignMemoryError("a loss that cannot be")
+    fates.flows = flows
+    for loss in found.losses:
+        fates.keep(loss)
+    fates.version += 1
+    return found.sites
+
+
+def _topic(fate: TopicFate) -> _Topic:
+    return _Topic(
+        at=fate.at,
+        id=fate.id,
+        recreations=fate.recreations,
+        recreated_at=fate.recreated_at,
+        before=fate.before,
+        after=fate.after,
+        partitions=[
+            _row(number, fate.generation - generation, account)
+            for number, (generation, account) in fate.accounts.items()
+        ],
+    )
+
+
+def _row(number: int, behind: int, account: Account) -> _Row:
+    leap, pace = account.leap, account.pace
+    return _Row(
+        partition=number,
+        behind=behind,
+        position=account.position,
+        settled=account.settled,
+        start=account.start,
+        end=account.end,
+        moved_at=account.moved_at,
+        doubt_since=account.doubt_since,
+        leap=None
+        if leap is None
+        else _Leap(leap.mark, leap.first, leap.cause, leap.since, leap.harmless),
+        tail=account.tail,
+        lost=(account.lost[0][1], account.lost[1][1], account.lost[2][1]),
+        pace=_Pace(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
+    )
+
+
+def _fate(topic: _Topic) -> TopicFate:
+    return TopicFate(
+        at=topic.at,
+        id=topic.id,
+        recreations=topic.recreations,
+        recreated_at=topic.recreated_at,
+        before=topic.before,
+        after=topic.after,
+        accounts={row.partition: (-row.behind, _account(row)) for row in topic.partitions},
+    )
+
+
+def _account(row: _Row) -> Account:
+    numbers = (row.settled, row.start, row.end, row.behind, *row.lost)
+    if min(numbers) < 0 or (row.leap is not None and row.leap.cause not in {ALTERED, RECREATED}):
+        raise ForeignMemoryError(f"partition {row.partition}: an account that cannot be")
+    return Account(
+        position=row.position,
+        settled=row.settled,
+        start=row.start,
+        end=row.end,
+        moved_at=row.moved_at,
+        doubt_since=row.doubt_since,
+        leap=None if row.leap is None else Leap(*row.leap),
+        tail=row.tail,
+        lost=tuple(zip(CAUSES, row.lost, strict=True)),
+        pace=Pace(*row.pace),
+    )

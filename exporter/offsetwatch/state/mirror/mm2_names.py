@@ -1,0 +1,175 @@
+"""What MM2 calls things on the target cluster of a flow: topics, checkpoints, heartbeats.
+
+Names follow from the flow's replication policy (KIP-382, KIP-690). One that nobody knows, of a flow
+that only the configuration names or of somebody's own class, is not guessed at: what the offset
+syncs call a topic then decides which name is meant. MM2 creates a topic of that name and names it
+in checkpoints, but a transform of the connector may write the copies to another: the routers of
+routers.py say to which, any other is not guessed at. Where the configuration says what copies are
+called, that holds, unless the connector's own settings certainly say otherwise. Pure. Called by
+failover.py and the daemon.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.internal_topic_rules import checkpoints_topic
+from offsetwatch.state.mirror.routers import through
+
+DEFAULT: Final = "DefaultReplicationPolicy"
+IDENTITY: Final = "IdentityReplicationPolicy"
+HEARTBEATS: Final = "heartbeats"
+_ANY_TOPIC: Final = "*"
+_TOPIC: Final = "{topic}"
+
+
+def source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str | None:
+    """The upstream name of what a checkpoint names; None if it cannot be told.
+
+    known    upstream topics that the flow has sent syncs of
+    """
+    prefix = f"{flow.source}{flow.separator}"
+    stripped = remote.removeprefix(prefix) if remote.startswith(prefix) else None
+    if flow.policy == IDENTITY and not _looks_like_heartbeats(remote):
+        return remote
+    if flow.policy in {DEFAULT, IDENTITY}:
+        return stripped
+    found = {remote, stripped, *_stated_for(flow, remote)} & {*known}
+    return found.pop() if len(found) == 1 else None
+
+
+def checkpoints_of(flow: MirrorFlow) -> KafkaTopic | None:
+    """Where the flow's checkpoints are, if there are any."""
+    if flow.downstream is None:
+        return None
+    return KafkaTopic(flow.downstream, checkpoints_topic(flow))
+
+
+def heartbeats_of(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
+    """Where a heartbeat of this flow may be found on the target.
+
+    Its connector writes to the cluster of its worker, usually the target itself. Where the worker's
+    is the source, the flow replicates the topic under another name. A record tells in its key which
+    flow's it is, so both can be read.
+    """
+    if flow.downstream is None:
+        return ()
+    replicated = _copy(flow, HEARTBEATS, f"{flow.source}{flow.separator}{HEARTBEATS}")
+    names = (HEARTBEATS,) if replicated is None else (HEARTBEATS, replicated)
+    return tuple(KafkaTopic(flow.downstream, name) for name in dict.fromkeys(names))
+
+
+def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
+    """Every topic on the target that may tell of the flow, and need not exist."""
+    checkpoints = checkpoints_of(flow)
+    return (() if checkpoints is None else (checkpoints,)) + heartbeats_of(flow)
+
+
+def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
+    """What the copies of an upstream topic are called on the target; None if it cannot be told.
+
+    known    topics that there are on the target
+    """
+    named = _named(flow, topic)
+    if named is not None:
+        return _copy(flow, topic, named)
+    stated = stated_copy(flow, topic)
+    if stated is not None:
+        return stated
+    found = {through(flow.routers, name) for name in (topic, _renamed(flow, topic))}
+    there = {name for name in found if name is not None and name in known}
+    return there.pop() if len(there) == 1 and None not in found else None
+
+
+def copied_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> tuple[str, str] | None:
+    """Return the upstream topic that a checkpoint names, and where its copies go; None if either
+    cannot be told.
+
+    known    upstream topics that the flow has sent syncs of
+    """
+    topic = source_topic(flow, remote, known)
+    copy = None if topic is None else _copy(flow, topic, remote)
+    return None if topic is None or copy is None else (topic, copy)
+
+
+def stated_copy(flow: MirrorFlow, topic: str) -> str | None:
+    """Return what the configuration calls the copies of an upstream topic, if anything."""
+    copies = dict(flow.copies)
+    named = copies.get(topic, copies.get(_ANY_TOPIC))
+    return None if named is None else named.replace(_TOPIC, topic)
+
+
+def _stated_for(flow: MirrorFlow, copy: str) -> Iterator[str]:
+    """The upstream topics whose copies the configuration may call so."""
+    for topic, name in flow.copies:
+        before, placeholder, after = name.partition(_TOPIC)
+        found = topic
+        if topic == _ANY_TOPIC:
+            found = copy.removeprefix(before).removesuffix(after) if placeholder else ""
+        if found and stated_copy(flow, found) == copy:
+            yield found
+
+
+def contradicted_copy(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
+    """Return what the configuration calls the copies of an upstream topic, and what the connector's
+    own settings do, where these are two names: then neither is used.
+    """
+    named, stated = _named(flow, topic), stated_copy(flow, topic)
+    followed = None if named is None else through(flow.routers, named)
+    if stated is None or followed is None or stated == followed:
+        return None
+    return stated, followed
+
+
+def _copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
+    """Where the copies of a topic go that MM2 would write to `name`."""
+    followed, stated = through(flow.routers, name), stated_copy(flow, topic)
+    if stated is None or followed == stated:
+        return followed
+    return stated if followed is None else None
+
+
+def _named(flow: MirrorFlow, topic: str) -> str | None:
+    """What MM2 itself calls the copies; None under a policy that nobody knows."""
+    if flow.policy == IDENTITY and not _looks_like_heartbeats(topic):
+        return topic
+    return _renamed(flow, topic) if flow.policy in {DEFAULT, IDENTITY} else None
+
+
+def _renamed(flow: MirrorFlow, topic: str) -> str:
+    return f"{flow.source}{flow.separator}{topic}"
+
+
+def merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+    """Return those of these upstream topics that are copied to one topic together with another."""
+    if not flow.routers and not flow.copies:
+        return frozenset()
+    copies: defaultdict[str, set[str]] = defaultdict(set)
+    for topic in topics:
+        copy = remote_topic(flow, topic)
+        if copy is not None:
+            copies[copy].add(topic)
+    return frozenset(name for names in copies.values() if len(names) > 1 for name in names)
+
+
+def rerouted_topics(before: MirrorFlow, now: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+    """Return those of these upstream topics whose copies may go elsewhere than they did under the
+    settings of before.
+    """
+    copies = ((topic, remote_topic(before, topic), remote_topic(now, topic)) for topic in topics)
+    return frozenset(topic for topic, old, new in copies if new is None or old != new)
+
+
+def routers_named(flow: MirrorFlow) -> str:
+    """Return the routers of a flow for people: their classes, each once."""
+    return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
+
+
+def _looks_like_heartbeats(topic: str) -> bool:
+    """IdentityReplicationPolicy leaves these to DefaultReplicationPolicy, and so every topic whose
+    name ends so.
+    """
+    return topic.endswith(HEARTBEATS)

@@ -1,0 +1,420 @@
+"""Replicated partitions: committed offsets, offset syncs and upstream log ends brought together.
+
+The lag of a position is only sound against a log end that was read AFTER the position. So when a
+cluster is about to be asked for its ends (EndsAsked), the positions of that moment are put aside,
+and the answer (EndsRead) is paired with them. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from types import MappingProxyType
+from typing import Final
+
+from offsetwatch.model.observations import SyncRecord
+from offsetwatch.model.offsets import MirrorPartition, OffsetSync
+from offsetwatch.model.readings import Follower, LogBounds
+from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.loss.partition import Counts
+from offsetwatch.state.mirror.lag import UNDATED, Lag, Seen, replication_lag
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
+from offsetwatch.state.mirror.oldest_record_age import UNKNOWN, Ages, Stretch
+from offsetwatch.state.mirror.sync_lead import SyncLeads, SyncRun
+from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
+
+SYNCS_MAX: Final = 200_000  # partitions of one topic: MirrorMaker takes none back that are gone
+ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
+
+
+@dataclass(slots=True)
+class SyncBook:
+    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
+    all of them tell, and in `runs` those that were read live. `dropped` counts records of
+    partitions beyond SYNCS_MAX, or whose names take more than the `budget` has; `whole_at` is when
+    the topic was last read from its start.
+    """
+
+    newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
+    read: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
+    runs: dict[TopicPartition, SyncRun] = field(default_factory=dict)
+    version: int = 0
+    dropped: int = 0
+    whole_at: float = inf
+    budget: KeyBudget = field(default_factory=lambda: KeyBudget(SYNCS_MAX))
+
+    def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
+        """Take in records in topic order: the last one wins. `whole`: there are no others."""
+        if whole:
+            self.whole_at = now
+            self.newest.clear()
+            self.budget = KeyBudget(SYNCS_MAX)
+            self.read.clear()
+            for known_run in self.runs.values():
+                known_run.steps.clear()
+        for record in records:
+            sync = record.sync
+            where = TopicPartition(sync.topic, sync.partition)
+            if where not in self.newest and not self.budget.take(len(where.topic)):
+                self.dropped += 1
+                continue
+            if not whole:
+                last = self.newest.get(where)
+                before = None if last is None else last[0].upstream_offset
+                self.runs.setdefault(where, SyncRun()).add(before, sync.upstream_offset, now)
+            self.newest[where] = (sync, record.at)
+            known = self.read.get(where)
+            if known is None:
+                known = self.read[where] = PartitionSyncs()
+            for upstream, downstream in record.earlier:
+                known.read(upstream, downstream, live=False)
+            known.read(sync.upstream_offset, sync.downstream_offset, live=not whole)
+        self.version += whole or bool(records)
+
+    def forget_copies(self, topics: Collection[str]) -> None:
+        """Forget what is downstream of these upstream topics: their copies go elsewhere now."""
+        for where in self.read:
+            if where.topic in topics:
+                self.read[where] = PartitionSyncs()
+
+    def read_at(self, where: TopicPartition) -> float | None:
+        """When the newest sync was read live; None if it was there before."""
+        run = self.runs.get(where)
+        return None if run is None or not run.steps else run.steps[-1][1]
+
+    def seen(self, where: TopicPartition) -> Seen | None:
+        """The upstream side of the newest sync, as a position."""
+        found = self.newest.get(where)
+        return None if found is None else Seen(offset=found[0].upstream_offset, at=found[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is known of one replicated partition at one moment.
+
+    where                    what identifies it between moments
+    upstream                 the upstream topic-partition
+    committed, replicated    None for a partition that was assigned and has no commit: it was never
+                             replicated, or its offset was reset
+    copied, uncommitted_since, outdated    as of a PartitionProgress (sync_lead.py)
+    unassigned_since         since when it has been there and no task is to copy it
+
+    The first two are kept, as everything is looked up by them at every answer.
+    """
+
+    flow: MirrorFlow
+    partition: MirrorPartition
+    committed: Seen | None
+    synced: Seen | None
+    replicated: int | None
+    copied: int | None
+    where: Follower
+    upstream: TopicPartition
+    uncommitted_since: float | None = None
+    unassigned_since: float | None = None
+    outdated: bool = False
+
+
+def upstream_of(position: Position) -> TopicPartition:
+    """What the positions of a flow are in the order of."""
+    return position.upstream
+
+
+def place_of(found: tuple[Position, ...], where: TopicPartition) -> int | None:
+    """Where in these positions, which are in order, one is; None if it is not among them."""
+    place = bisect_left(found, where, key=upstream_of)
+    return place if place < len(found) and found[place].upstream == where else None
+
+
+def positions(
+    flow: MirrorFlow,
+    committed: Mapping[MirrorPartition, Seen],
+    syncs: SyncBook | None,
+    leads: SyncLeads,
+    now: float,
+    not_ours: Collection[TopicPartition] = (),
+    assigned: frozenset[TopicPartition] | None = None,
+    unassigned: Mapping[TopicPartition, float] = MappingProxyType({}),
+) -> tuple[Position, ...]:
+    """Every partition of a flow, with its best known progress.
+
+    leads       how far its syncs may be believed
+    not_ours    partitions whose syncs may be another flow's
+    assigned    what the flow copies. A commit outside of it is left over from another
+                configuration, and a partition of it without a commit is one that nothing was
+                replicated of. None if it is not known: then the commits are all there is.
+    unassigned  partitions of the topics that it copies which no task is to copy, and since when
+    """
+    wanted = {
+        TopicPartition(at.topic, at.partition): at
+        for at in committed
+        if assigned is None or TopicPartition(at.topic, at.partition) in assigned
+    }
+    for where in (*(assigned or ()), *unassigned):
+        wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
+    found = []
+    leads.begin()
+    for where, partition in wanted.items():
+        commit = committed.get(partition)
+        undated = commit is not None and commit.at == UNDATED
+        own = syncs if where not in not_ours and not undated else None
+        synced = None if own is None else own.seen(where)
+        progress = leads.progress(
+            where,
+            None if commit is None else commit.offset,
+            None if synced is None else synced.offset,
+            None if own is None else own.runs.get(where),
+            now,
+        )
+        found.append(
+            Position(
+                flow=flow,
+                partition=partition,
+                committed=commit,
+                synced=synced,
+                replicated=progress.replicated,
+                copied=progress.copied,
+                where=(flow.connect_cluster, flow.connector, partition),
+                upstream=where,
+                uncommitted_since=progress.uncommitted_since,
+                outdated=progress.outdated,
+                unassigned_since=unassigned.get(where),
+            )
+        )
+    return tuple(found)
+
+
+Known = Mapping[MirrorFlow, tuple[Position, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The positions that were known before a question went out, and when that was."""
+
+    at: float
+    known: Known
+
+
+@dataclass(slots=True)
+class _Paired:
+    """An answer, and the positions that were known before it was asked for. `changed` are the
+    partitions of which it is not what the answer before it was; None if there was none.
+    """
+
+    number: int
+    version: int
+    known: Known
+    bounds: dict[TopicPartition, LogBounds]
+    changed: frozenset[TopicPartition] | None
+    _replicated: dict[Follower, int | None] | None = None
+
+    @property
+    def replicated(self) -> Mapping[Follower, int | None]:
+        """The replicated offsets of these positions: made when one of them is asked after."""
+        if self._replicated is None:
+            self._replicated = {
+                at.where: at.replicated for found in self.known.values() for at in found
+            }
+        return self._replicated
+
+
+class EndsBook:
+    """Log bounds of each Kafka cluster, paired with the positions known when they were asked
+    for.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[str, dict[int, _Asked]] = {}
+        self._paired: dict[str, _Paired] = {}
+        self._compared: set[str] = set()
+
+    def asked(self, kafka: str, number: int, known: Known, at: float) -> None:
+        """Put aside the positions known now."""
+        asked = self._asked.setdefault(kafka, {})
+        asked[number] = _Asked(at=at, known=known)
+        while len(asked) > ASKS_OPEN_MAX:
+            del asked[min(asked)]
+
+    def read(
+        self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
+    ) -> float | None:
+        """The answer: pair it with what was put aside for it, unless a later one came first.
+        Returns when it was asked for, None if it is of no use.
+        """
+        asked = self._asked.get(kafka, {}).pop(number, None)
+        last = self._paired.get(kafka)
+        if asked is None or (last is not None and number < last.number):
+            return None
+        self._paired[kafka] = _Paired(
+            number=number,
+            version=1 if last is None else last.version + 1,
+            known=asked.known,
+            bounds=bounds,
+            changed=None if last is None else _changed(last.bounds, bounds),
+        )
+        if any(asked.known.values()):
+            self._compared.add(kafka)
+        return asked.at
+
+    def compared(self, kafka: str) -> bool:
+        """Was there ever an answer for a position of this cluster?"""
+        return kafka in self._compared
+
+    def known(self, kafka: str | None) -> Known:
+        """The positions that the newest answer was paired with."""
+        return self._paired[kafka].known if kafka in self._paired else {}
+
+    def version(self, kafka: str | None) -> int:
+        """How many answers of this cluster were of use."""
+        return self._paired[kafka].version if kafka in self._paired else 0
+
+    def changed(self, kafka: str | None) -> frozenset[TopicPartition] | None:
+        """The partitions of which the newest answer says something else than the one before it did;
+        None if there is none before it.
+        """
+        return self._paired[kafka].changed if kafka in self._paired else None
+
+    def stretch(self, position: Position) -> Stretch | None:
+        """What lies before a position, by the newest answer; None if that does not tell."""
+        replicated, bounds = self._against(position)
+        return None if bounds is None else _stretch(position.flow, replicated, bounds)
+
+    def _against(self, position: Position) -> tuple[int | None, LogBounds | None]:
+        """The replicated offset, and the bounds that were read for it.
+
+        Bounds that were not are left out: they would not add up.
+        """
+        paired = self._paired.get(position.flow.upstream or "")
+        bounds = None if paired is None else paired.bounds.get(position.upstream)
+        if paired is None or bounds is None or position.where not in paired.replicated:
+            return None, None
+        return _lower(paired.replicated[position.where], position.replicated), bounds
+
+    def still(
+        self, view: MirrorPartitionView, position: Position, told: tuple[Counts, float | None]
+    ) -> bool:
+        """Is this, made of the same position, what `view` would make of the newest answer? Only of
+        a follower that has read all: of others time tells more.
+        """
+        replicated, bounds = self._against(position)
+        return (
+            replicated is not None
+            and bounds is not None
+            and view.lag_position == replicated
+            and view.log_start == bounds.start
+            and view.log_end == _end(position.flow, bounds) == replicated + 1
+            and view.headroom_s == told[1]
+            and view.lost == told[0]
+        )
+
+    def view(
+        self, position: Position, ages: Ages, *, live: bool, told: tuple[Counts, float | None]
+    ) -> MirrorPartitionView:
+        """The picture of one replicated partition; without live ends it has no lag. `told` is what
+        Fates tell of it.
+        """
+        flow, lag, behind = position.flow, None, UNKNOWN
+        replicated, bounds = self._against(position) if live else (None, None)
+        if bounds is not None:
+            lag = _lag(flow, replicated, bounds)
+            stretch = _stretch(flow, replicated, bounds)
+            # A position beyond the end is none in this log: nothing lies "after" it.
+            if stretch is not None and lag is not None and not lag.ahead:
+                behind = ages.behind(flow.upstream or "", position.where, stretch)
+        committed = position.committed
+        from_rest = committed is not None and committed.at == UNDATED
+        return MirrorPartitionView(
+            connect_cluster=flow.connect_cluster,
+            connector=flow.connector,
+            source=flow.source,
+            target=flow.target,
+            topic=position.partition.topic,
+            partition=position.partition.partition,
+            committed=None if committed is None else committed.offset,
+            committed_at=None if committed is None or from_rest else committed.at,
+            synced=None if position.synced is None else position.synced.offset,
+            # A first commit since the asking waits for the next answer, like any advance.
+            replicated=position.replicated if bounds is None or replicated is not None else None,
+            log_start=None if bounds is None else bounds.start,
+            log_end=None if bounds is None else _end(flow, bounds),
+            lag=None if lag is None else lag.records,
+            ahead=None if lag is None else lag.ahead,
+            lag_position=replicated,
+            caught_up=behind.caught_up,
+            behind_since=behind.since,
+            behind_from=behind.told_by,
+            probe_from=behind.probe_from,
+            headroom=None
+            if bounds is None or replicated is None
+            else replicated + 1 - bounds.start,
+            headroom_s=None if replicated is None else told[1],
+            lost=told[0],
+            uncommitted_since=position.uncommitted_since,
+            unassigned_since=position.unassigned_since,
+            sync_outdated=position.outdated,
+            from_rest=from_rest,
+        )
+
+
+def _changed(
+    before: Mapping[TopicPartition, LogBounds], now: Mapping[TopicPartition, LogBounds]
+) -> frozenset[TopicPartition]:
+    if before is now:
+        return frozenset()
+    gone = frozenset(before.keys() - now.keys())
+    return gone.union(
+        at for at, told in now.items() if (known := before.get(at)) is not told and known != told
+    )
+
+
+def _lower(known: int | None, now: int | None) -> int | None:
+    """A rewind since the asking counts at once; an advance waits for the next answer."""
+    return None if known is None or now is None else min(known, now)
+
+
+def _lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
+    """Without a position a flow has the whole log before it, unless it is to begin elsewhere."""
+    if replicated is not None:
+        return replication_lag(replicated, _end(flow, bounds))
+    if not flow.from_start:
+        return None
+    return Lag(records=max(0, _end(flow, bounds) - bounds.start), ahead=0)
+
+
+def _stretch(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Stretch | None:
+    """What retention took before it was replicated does not lie before it any more."""
+    if replicated is None and not flow.from_start:
+        return None
+    return Stretch(
+        following=bounds.start if replicated is None else max(replicated + 1, bounds.start),
+        start=bounds.start,
+        end=_end(flow, bounds),
+        committed=flow.read_committed,
+    )
+
+
+def _end(flow: MirrorFlow, bounds: LogBounds) -> int:
+    """Where the flow's work ends: a read_committed consumer cannot pass the last stable offset."""
+    return bounds.stable_end if flow.read_committed else bounds.end
+
+
+def sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
+    """Pictures of a flow's newest syncs."""
+    return tuple(
+        SyncView(
+            connect_cluster=flow.connect_cluster,
+            source=flow.source,
+            target=flow.target,
+            topic=where.topic,
+            partition=where.partition,
+            upstream_offset=sync.upstream_offset,
+            downstream_offset=sync.downstream_offset,
+            at=at,
+            read_at=(read_at := syncs.read_at(where)),
+            read_by=syncs.whole_at if read_at is None else read_at,
+        )
+        for where, (sync, at) in sorted(syncs.newest.items())
+    )

@@ -1,0 +1,456 @@
+"""All replication flows: committed offsets, offset syncs, log ends and assignments of each.
+
+Which parts of them may be shown depends on the tails they come from. Called by the book only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from math import inf
+from operator import is_
+
+from offsetwatch.model.observations import LOG_ENDS, InputId, TailRead
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import EndsAsked, EndsRead, ProbesRead
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.loss.inputs import Looks, Shared, Told
+from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.mirror.mm2_names import rerouted_topics
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
+from offsetwatch.state.mirror.oldest_record_age import Ages
+from offsetwatch.state.mirror.replicated_partitions import (
+    EndsBook,
+    Position,
+    SyncBook,
+    place_of,
+    positions,
+    sync_views,
+)
+from offsetwatch.state.mirror.sync_lead import SyncLeads
+from offsetwatch.state.mirror.unassigned_partitions import UnassignedPartitions
+from offsetwatch.state.mirror.views import MirrorViews
+from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
+from offsetwatch.state.tuple_memo import Joined
+
+
+class Replication:
+    """See the module."""
+
+    def __init__(self, sites: Mapping[str, Site], inputs: Inputs, interval_s: float) -> None:
+        self.looks = Looks(interval_s)
+        self.flows: tuple[MirrorFlow, ...] = ()
+        self._sites = sites
+        self._inputs = inputs
+        self._syncs: dict[KafkaTopic, SyncBook] = {}
+        self._ends = EndsBook()
+        self._ages = Ages()
+        self._aged: dict[str, list[tuple[Position, ...]]] = {}
+        self._flows_of: Counter[tuple[str, str]] = Counter()
+        self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
+        self._views = MirrorViews(self._ends, self._ages, self.looks.fates)
+        self._joined: Joined[MirrorPartitionView] = Joined()
+        self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+        self._assigned_at: dict[tuple[str, str], float] = {}
+        self._beside: dict[tuple[str, str], dict[MirrorPartition, Seen]] = {}
+        self._outdated: set[MirrorFlow] = set()
+        self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
+        self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
+        self._interval_s = interval_s
+        self._leads: dict[MirrorFlow, SyncLeads] = {}
+        self._unassigned = UnassignedPartitions()
+        self._now = 0.0
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def follow(self, flows: tuple[MirrorFlow, ...]) -> None:
+        """These are the flows now. What a connector was assigned is forgotten with it."""
+        self._forget_copies(self.flows, flows)
+        self.flows = flows
+        self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
+        listed = self._listed()
+        self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
+        self._assigned_at = {at: told for at, told in self._assigned_at.items() if at in listed}
+        self._beside = {at: seen for at, seen in self._beside.items() if at in listed}
+        self._outdated &= set(flows)
+        self._views.keep(flows)
+        self._unassigned.keep(flows)
+        for flow in (self._positions_made.keys() | self._leads.keys()) - set(flows):
+            self._leads.pop(flow, None)
+            self._positions_made.pop(flow, None)
+        for flow, leads in self._leads.items():
+            connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
+            failed = connector is not None and any(at.state == "failed" for at in connector.tasks)
+            if failed and leads.void(self._now):
+                self._positions_made.pop(flow, None)
+
+    def _forget_order(self, flow: MirrorFlow) -> None:
+        """What was read of its commits before its syncs is not known any more; how often its worker
+        flushes still is.
+        """
+        if flow in self._leads:
+            self._leads[flow].forget()
+        self._positions_made.pop(flow, None)
+
+    def _forget_copies(self, before: tuple[MirrorFlow, ...], flows: tuple[MirrorFlow, ...]) -> None:
+        """Forget the downstream side of syncs that were read before copies went to another topic,
+        and of those that came until the new configuration was read: they may name either.
+        """
+        known = {(flow.key, flow.connector): flow for flow in before}
+        for flow in flows:
+            last = known.get((flow.key, flow.connector))
+            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+            if last is not None and syncs is not None and _naming(last) != _naming(flow):
+                topics = {where.topic for where in syncs.read}
+                syncs.forget_copies(rerouted_topics(last, flow, topics))
+
+    def apply(self, read: TailRead, now: float) -> None:
+        """Take in the syncs of a tail, if it has any."""
+        self._now = now
+        syncs = read.sync_records()
+        if syncs or read.topic in self._syncs:
+            book = self._syncs.setdefault(read.topic, SyncBook())
+            self.looks.synced(read, book)
+            book.apply(syncs, now, whole=read.whole)
+
+    def assign(
+        self,
+        connect_cluster: str,
+        connector: str,
+        partitions: frozenset[TopicPartition] | None,
+        at: float | None = None,
+    ) -> None:
+        """This connector copies these upstream partitions and no others, as of then (None: always,
+        as its cluster's own topics tell); None: nobody knows.
+
+        An answer that comes after the connector went must not wait for the next of that name.
+        """
+        of = (connect_cluster, connector)
+        known = self._assigned.pop(of, None)
+        if partitions is not None and of in self._listed():
+            # The same object: else each picture would compare the two, a thousand partitions each.
+            self._assigned[of] = known if known == partitions else partitions
+            if at is not None:
+                self._answered(of, at)
+
+    def confirm(self, connect_cluster: str, connector: str, at: float) -> None:
+        """What this connector was assigned is what it copies, as of then."""
+        of = (connect_cluster, connector)
+        if of in self._assigned:
+            self._answered(of, at)
+
+    def _answered(self, of: tuple[str, str], at: float) -> None:
+        """Note when an assignment was answered, and what was committed beside it by then."""
+        self._assigned_at[of] = at
+        self._beside[of] = {
+            partition: seen
+            for flow in self.flows
+            if (flow.connect_cluster, flow.connector) == of
+            for partition, seen in self._committed(flow).items()
+            if TopicPartition(partition.topic, partition.partition) not in self._assigned[of]
+        }
+
+    def _listed(self) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in self.flows
+            if not self._sites[flow.connect_cluster].gone(flow.connector)
+        )
+
+    def ends_asked(self, seen: EndsAsked, now: float) -> None:
+        """Put aside the positions that are known before a cluster is asked for its log ends."""
+        self._now = now
+        shown = tuple(flow for flow in self.flows if self.shown(flow, now))
+        wanted = [flow for flow in shown if flow.upstream == seen.kafka]
+        known = dict(zip(wanted, self._found(wanted), strict=True))
+        self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
+
+    def ends_read(self, seen: EndsRead, now: float) -> None:
+        """The answer."""
+        self._unassigned.count(seen.kafka, seen.partitions)
+        asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
+        if asked_at is not None:
+            self._ages.identify(seen.kafka, seen.ids or {}, now)
+            self._age(seen.kafka, asked_at, now)
+            flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
+            known = self._ends.known(seen.kafka)
+            self.looks.look(seen, known, flows, self._shared_syncs(), now)
+
+    def _age(self, kafka: str, at: float, now: float) -> None:
+        """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
+        flows = [flow for flow in self.flows if flow.upstream == kafka]
+        parts = self._found(flows)
+        known, changed = self._ends.known(kafka), self._ends.changed(kafka)
+        asked = [known.get(flow) for flow in flows]
+        before = self._aged.get(kafka, [])
+        rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
+        self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
+        if rest and changed is not None:
+            news = ((at.where, self._ends.stretch(at)) for at in _at(parts, changed))
+            if self._ages.saw_again(kafka, news, at=at, now=now):
+                return
+        found = ((at.where, self._ends.stretch(at)) for part in parts for at in part)
+        self._ages.saw(kafka, found, at=at, now=now)
+
+    def probed(self, seen: ProbesRead) -> None:
+        """What single reads found."""
+        news = self._ages.told(seen.answers, seen.at)
+        self._views.probed(news)
+
+    # --- giving out ------------------------------------------------------------------------------
+
+    def upstreams(self) -> tuple[str, ...]:
+        """Every configured Kafka cluster that a flow reads from."""
+        return tuple(sorted({flow.upstream for flow in self.flows if flow.upstream}))
+
+    def waits_for_ends(self, kafka: str, now: float) -> bool:
+        """Are there positions to show, and none was ever compared with an answer?"""
+        if self._ends.compared(kafka):
+            return False
+        return any(self.positions(kafka, tuple(at for at in self.flows if self.shown(at, now))))
+
+    def partial(self) -> frozenset[tuple[str, str]]:
+        """The connectors of flows that may have positions which are not among the views."""
+        return frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in self.flows
+            if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
+        )
+
+    def positions(
+        self, upstream: str, flows: Iterable[MirrorFlow] | None = None
+    ) -> tuple[Position, ...]:
+        """Positions of all these flows (of all there are) that read from one Kafka cluster."""
+        wanted = self.flows if flows is None else flows
+        found = self._found([flow for flow in wanted if flow.upstream == upstream])
+        return tuple(at for part in found for at in part)
+
+    def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
+        """Pictures of all replicated partitions that can be vouched for now; the same tuple while
+        nothing changes.
+        """
+        self._now = now
+        flows = [flow for flow in self.flows if self.shown(flow, now)]
+        for flow in self._leads.keys() - set(flows):
+            self._forget_order(flow)
+        parts = [
+            self._views.of(
+                flow,
+                found,
+                live=flow.upstream is not None
+                and self._inputs.live(InputId(LOG_ENDS, kafka=flow.upstream), now),
+            )
+            for flow, found in zip(flows, self._found(flows), strict=True)
+        ]
+        return self._joined.of(tuple(parts))
+
+    def fates(self, now: float) -> Told:
+        """What became of the records of the flows that can be shown."""
+        return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
+
+    def dropped(self) -> dict[str, int]:
+        """Return what bounds cut, by reason."""
+        syncs = sum(book.dropped for book in self._syncs.values())
+        return {"syncs": syncs} if syncs else {}
+
+    def sync_views(self, now: float) -> tuple[SyncView, ...]:
+        """Pictures of the newest syncs; the same tuple while nothing changes. Flows that share a
+        topic share its syncs.
+        """
+        shown: dict[tuple[object, ...], tuple[MirrorFlow, SyncBook]] = {}
+        for flow in self.flows:
+            topic = flow.offset_syncs
+            if topic is None or topic not in self._syncs:
+                continue
+            if self._inputs.whole(InputId.of_tail(topic), now):
+                syncs = self._syncs[topic]
+                of = (flow.connect_cluster, flow.source, flow.target, topic)
+                shown.setdefault((*of, id(syncs), syncs.version), (flow, syncs))
+        state = tuple(shown)
+        if state != self._sync_views_made[0]:
+            self._sync_views_made = (state, self._made_sync_views(shown.values()))
+        return self._sync_views_made[1]
+
+    def _made_sync_views(
+        self, shown: Iterable[tuple[MirrorFlow, SyncBook]]
+    ) -> tuple[SyncView, ...]:
+        views: dict[tuple[str, str, str, str, int], SyncView] = {}
+        for flow, syncs in shown:
+            wants_topic = self._sites[flow.connect_cluster].of.wants_topic
+            for view in sync_views(flow, syncs):
+                where = (view.connect_cluster, view.source, view.target)
+                if wants_topic(view.topic):
+                    views.setdefault((*where, view.topic, view.partition), view)
+        return tuple(views.values())
+
+    def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
+        """What its syncs tell, but for those that may be another flow's."""
+        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        if syncs is None:
+            return {}
+        not_ours = self._shared_syncs().get(flow.offset_syncs, frozenset())
+        return {at: known for at, known in syncs.read.items() if at not in not_ours}
+
+    def checkpoint_task_restarted(self, connect_cluster: str) -> None:
+        """A checkpoint task of this Connect cluster may have forgotten the syncs that it knew."""
+        for flow in self.flows:
+            if flow.connect_cluster == connect_cluster and flow.offset_syncs in self._syncs:
+                for known in self._syncs[flow.offset_syncs].read.values():
+                    known.emptied()
+
+    def shown(self, flow: MirrorFlow, now: float) -> bool:
+        """Both tails must be sound: without the syncs the best progress would be understated."""
+        if not self._sites[flow.connect_cluster].shown(flow.connector, now):
+            return False
+        if flow.offset_syncs is None or self._sites[flow.connect_cluster].polls(flow.connector):
+            return True
+        tail = InputId.of_tail(flow.offset_syncs)
+        state = self._inputs.find(tail)
+        if state is not None and state.last_reason == "not_found":
+            return True  # no such topic yet: no syncs, and the committed offset is the best
+        return self._inputs.whole(tail, now)
+
+    # --- details ---------------------------------------------------------------------------------
+
+    def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[Position, ...]]:
+        """The positions of each; the same tuples while nothing changes."""
+        shared = self._shared_syncs()
+        return [self._positions(flow, shared.get(flow.offset_syncs, frozenset())) for flow in flows]
+
+    def _positions(
+        self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
+    ) -> tuple[Position, ...]:
+        """Made anew when something they are made of has changed: there may be 100,000 of them."""
+        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        site = self._sites[flow.connect_cluster]
+        of = (flow.connect_cluster, flow.connector)
+        assigned = self._assigned.get(of)
+        # Of two named flows of one connector's name nobody tells for which an assignment is.
+        alone = assigned if self._flows_of[of] == 1 else None
+        # How many partitions a topic has is known for as long as the answer that told it.
+        counted = flow.upstream is not None and self._inputs.live(
+            InputId(LOG_ENDS, kafka=flow.upstream), self._now
+        )
+        unassigned = self._unassigned.of(
+            flow, alone if counted else None, site.of.wants_topic, self._now
+        )
+        state: tuple[object, ...] = (
+            *site.state_of(flow.connector),
+            syncs if syncs is None else (id(syncs), syncs.version),
+            assigned,
+            not_ours,
+            self._flows_of[of],
+            unassigned,
+        )
+        # A newer answer hides what was committed since the one before it, where there is any.
+        told_at = self._assigned_at.get((flow.connect_cluster, flow.connector))
+        made = self._positions_made.get(flow)
+        leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
+        outdated = told_at if flow in self._outdated else None
+        if made is None or made[0] != (*state, outdated) or self._now >= leads.lapses_at:
+            committed = self._committed(flow)
+            wanted = self._wanted(flow, committed)
+            late = {
+                at: since
+                for at, since in unassigned.items()
+                if MirrorPartition(flow.source, at.topic, at.partition) in committed
+                or site.uncommitted(flow.connector, flow.source, at)
+            }
+            found = positions(flow, committed, syncs, leads, self._now, not_ours, wanted, late)
+            state = (*state, told_at if flow in self._outdated else None)
+            made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
+            self._positions_made[flow] = made
+        return made[1]
+
+    def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
+        return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
+
+    def _wanted(
+        self, flow: MirrorFlow, committed: Mapping[MirrorPartition, Seen]
+    ) -> frozenset[TopicPartition] | None:
+        """The partitions that the flow copies; None if that is not known.
+
+        Not those of which we cannot tell whether it has an offset: without one they would look as
+        if nothing had ever been replicated. And those that it committed since that was answered:
+        it copies them, whatever it was told before.
+        """
+        assigned = self._assigned.get((flow.connect_cluster, flow.connector))
+        if assigned is None:
+            return None
+        site = self._sites[flow.connect_cluster]
+        # Two named flows of one connector's name: which of them an assignment is for, it says not.
+        alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
+        of = (flow.connect_cluster, flow.connector)
+        told_at, beside = self._assigned_at.get(of, inf), self._beside.get(of, {})
+        # What was read since then, unless it is older by any clock: its topic was read later.
+        since = frozenset(
+            where
+            for partition, seen in committed.items()
+            if (where := TopicPartition(partition.topic, partition.partition)) not in assigned
+            and told_at < inf
+            and beside.get(partition) != seen
+            and not is_later(told_at, seen.at)
+        )
+        (self._outdated.add if since else self._outdated.discard)(flow)
+        return since | frozenset(
+            at
+            for at in assigned
+            if site.of.wants_topic(at.topic)
+            and (
+                MirrorPartition(flow.source, at.topic, at.partition) in committed
+                or (alone and site.uncommitted(flow.connector, flow.source, at))
+            )
+        )
+
+    def _shared_syncs(self) -> Shared:
+        """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
+
+        A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
+        there the progress of one flow could hide that the other stands still.
+        """
+        state = tuple(
+            (
+                flow,
+                *self._sites[flow.connect_cluster].state_of(flow.connector),
+                self._assigned.get((flow.connect_cluster, flow.connector)),
+            )
+            for flow in self.flows
+        )
+        if state != self._shared_made[0]:
+            self._shared_made = (state, self._made_shared_syncs())
+        return self._shared_made[1]
+
+    def _made_shared_syncs(self) -> Shared:
+        flows = Counter(flow.offset_syncs for flow in self.flows)
+        found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
+        for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
+            claims = Counter(
+                at for flow in self.flows if flow.offset_syncs == topic for at in self._claims(flow)
+            )
+            found[topic] = frozenset(where for where, count in claims.items() if count > 1)
+        return found
+
+    def _claims(self, flow: MirrorFlow) -> frozenset[TopicPartition]:
+        """What it may write syncs of, shown or not: that begins before its first commit."""
+        assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
+        return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
+
+
+def _at(
+    parts: Iterable[tuple[Position, ...]], wheres: Collection[TopicPartition]
+) -> Iterator[Position]:
+    """The positions of all flows in these partitions."""
+    for part in parts:
+        for where in wheres:
+            place = place_of(part, where)
+            if place is not None:
+                yield part[place]
+
+
+def _naming(flow: MirrorFlow) -> tuple[object, ...]:
+    """What the names of its copies follow from."""
+    return flow.policy, flow.separator, flow.routers, flow.copies

@@ -1,0 +1,136 @@
+"""The views of replicated partitions, kept from one answer of a cluster to the next: of most
+partitions of most flows it tells nothing new. Called by replication.py only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from operator import is_
+
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.readings import Follower
+from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state.loss.flow import Fates
+from offsetwatch.state.mirror.oldest_record_age import Ages
+from offsetwatch.state.mirror.replicated_partitions import EndsBook, Position, place_of
+from offsetwatch.state.snapshot import MirrorPartitionView
+
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """Views of one flow and what they were made of.
+
+    version     of the log ends, and whether these are live
+    at_rest     the answer was asked for with these very positions
+    waiting     the places of those that an answer tells more of even if it says the same
+    """
+
+    found: tuple[Position, ...]
+    version: tuple[int, bool]
+    at_rest: bool
+    waiting: frozenset[int]
+    views: tuple[MirrorPartitionView, ...]
+
+
+class MirrorViews:
+    """See the module."""
+
+    def __init__(self, ends: EndsBook, ages: Ages, fates: Fates) -> None:
+        self._ends, self._ages, self._fates = ends, ages, fates
+        self._made: dict[MirrorFlow, _Views] = {}
+
+    def keep(self, flows: Iterable[MirrorFlow]) -> None:
+        """There are no others."""
+        for flow in self._made.keys() - set(flows):
+            del self._made[flow]
+
+    def forget(self) -> None:
+        """Make all anew: it comes to the same."""
+        self._made.clear()
+
+    def probed(self, news: Iterable[Follower]) -> None:
+        """Single reads say something new of these."""
+        for flow, made in self._made.items():
+            self._made[flow] = self._renewed(flow, made, news)
+
+    def _renewed(self, flow: MirrorFlow, made: _Views, news: Iterable[Follower]) -> _Views:
+        """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
+        found, views, live = made.found, made.views, made.version[1]
+        renewed: list[MirrorPartitionView] = []
+        for connect_cluster, connector, at in news:
+            of = (connect_cluster, connector, at.cluster if isinstance(at, MirrorPartition) else "")
+            if of != (flow.connect_cluster, flow.connector, flow.source):
+                continue
+            where = TopicPartition(at.topic, at.partition)
+            place = place_of(found, where)
+            if place is not None:
+                told = self._fates.told(flow, where)
+                renewed = renewed or list(views)
+                renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
+        return replace(made, views=tuple(renewed)) if renewed else made
+
+    def of(
+        self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
+    ) -> tuple[MirrorPartitionView, ...]:
+        """The views of these positions of a flow; `live`: with log ends."""
+        made, ends = self._made.get(flow), self._ends
+        version = (ends.version(flow.upstream), live)
+        if made is None or made.found is not found or made.version != version:
+            made = self._anew(flow, found, made, version)
+            self._made[flow] = made
+        return made.views
+
+    def _anew(
+        self,
+        flow: MirrorFlow,
+        found: tuple[Position, ...],
+        made: _Views | None,
+        version: tuple[int, bool],
+    ) -> _Views:
+        """Of most partitions of most flows an answer tells nothing new: then these are the views
+        that were `made` at the last one, and only those are looked at of which it can tell any.
+        """
+        fates, ends, ages = self._fates, self._ends, self._ages
+        number, live = version
+        news = fates.news_of(flow)
+        before = made if made is not None and made.found is found and live else None
+        at_rest = ends.known(flow.upstream).get(flow) is found
+        views: list[MirrorPartitionView | None] = [None] * len(found)
+        if before is not None:
+            views = [*before.views]
+        places: Iterable[int] = range(len(found))
+        waiting = set()
+        changed = ends.changed(flow.upstream)
+        if (
+            before is not None
+            and changed is not None
+            and at_rest
+            and before.at_rest
+            and before.version == (number - 1, True)
+        ):
+            told = (place_of(found, where) for where in changed | news)
+            places = before.waiting.union(place for place in told if place is not None)
+        for place in places:
+            at, old = found[place], views[place]
+            fate = fates.told(flow, at.upstream)
+            if old is None or not ends.still(old, at, fate):
+                views[place] = old = ends.view(at, ages, live=live, told=fate)
+            if not _at_end(old):
+                waiting.add(place)
+        same = before is not None and all(map(is_, before.views, views))
+        return _Views(
+            found=found,
+            version=version,
+            at_rest=at_rest,
+            waiting=frozenset(waiting),
+            views=before.views
+            if before is not None and same
+            else tuple(at for at in views if at is not None),
+        )
+
+
+def _at_end(view: MirrorPartitionView) -> bool:
+    """Has it read all, by what it is paired with? Of others time tells more."""
+    position, end = view.lag_position, view.log_end
+    return position is not None and end is not None and end == position + 1

@@ -1,0 +1,320 @@
+"""How many series all connectors may have together, and what gives way beyond that.
+
+Groups of series give way in the order of SeriesGroup, and within a group the largest connectors
+first, each as a whole: a sum over a part of its partitions would be wrong. Series of inputs, of
+findings and of the daemon itself always stay. Called by the book only.
+
+A connector that was left out comes back once all would fit into RETURN_SHARE of the limit: at the
+edge series would otherwise come and go with every commit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.decode.dialects import MIRROR_SOURCE
+from offsetwatch.model.baselines import QUANTILES
+from offsetwatch.model.connectors import STATES, Connector, Task
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.series import (
+    SERIES_MAX,
+    SERIES_PER_CONNECTOR_MAX,
+    Owner,
+    SeriesGroup,
+    SeriesLeftOut,
+)
+from offsetwatch.state.baseline_view import Usual, UsualView
+from offsetwatch.state.connector_series_budget import PER_MIRROR_PARTITION, series_of
+from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
+
+RETURN_SHARE: Final = 0.9
+PER_SYNC: Final = 3
+PER_TOPIC: Final = 3  # lag in records and seconds where it is by topic, and recreations
+PER_SINK_PARTITION: Final = 2
+PER_GROUP_PARTITION: Final = 2
+PER_TAIL: Final = 5
+# State, tasks by state, info, from_rest and progress; what is usual comes on top.
+PER_CONNECTOR: Final = 2 * len(STATES) + 2 + len(Verdict)
+PER_USUAL: Final = 3 * len(QUANTILES)
+LEFT_OUT_MAX: Final = 1_000_000  # that are remembered; then they are counted again
+
+_RUNNING: Final = "running"
+
+Lists = tuple[tuple[Connector, ...], ...]
+_Parts = dict[SeriesGroup, list[tuple[Owner, int]]]
+_Cut = frozenset[tuple[SeriesGroup, Owner]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Connectors of one Connect cluster, whether or not their states can be shown now."""
+
+    connect_cluster: str
+    connectors: tuple[Connector, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTasks:
+    """Series of tasks that run and of others, and of connectors: those in which all runs first.
+
+    total      of all of them
+    largest    of the tasks of one connector
+    """
+
+    running: Mapping[Owner, int]
+    others: Mapping[Owner, int]
+    connectors: list[tuple[Owner, int]]
+    total: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSources:
+    """Series of source partitions that a flow replicates, and of others."""
+
+    mirrored: Mapping[Owner, int]
+    others: Mapping[Owner, int]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesLimits:
+    """Limits of series in one scrape: of a connector, and of all of them."""
+
+    per_connector: int
+    total: int
+
+
+UNLIMITED: Final = SeriesLimits(2**31, 2**31)
+
+
+class SeriesBound:
+    """See the module. The limit of one connector bounds the series of its tasks, and those of a
+    sink's partitions; those of other partitions: see Budget.
+    """
+
+    def __init__(self, limits: SeriesLimits) -> None:
+        self._series_max = limits.total
+        self._per_connector_max = limits.per_connector
+        self._tasks: tuple[object, _OfTasks] | None = None
+        self._sources: tuple[object, _OfSources] | None = None
+        self._last: tuple[object, _Cut, tuple[SeriesLeftOut, ...]] | None = None
+        self._counted: set[tuple[SeriesGroup, Owner]] = set()
+        self._dropped: Counter[str] = Counter()
+
+    def dropped(self) -> Mapping[str, int]:
+        """How many series have been left out, by limit: those of each owner once."""
+        return self._dropped
+
+    def left_out(
+        self, snapshot: Snapshot, listed: tuple[Listed, ...], layout: tuple[object, ...]
+    ) -> tuple[SeriesLeftOut, ...]:
+        """What is left out of this snapshot, whose `by_topic` and `not_exported` are of the limit
+        for each connector. `layout` as of Budget.
+        """
+        tasks = self._of_tasks(snapshot.usual, listed)
+        sources = self._of_sources(snapshot, layout)
+        fixed = sum(
+            2 + len(view.errors) + (PER_TAIL if view.tail is not None else 0)
+            for view in snapshot.inputs
+        )
+        most = (
+            fixed
+            + tasks.total
+            + sources.total
+            + (PER_MIRROR_PARTITION + PER_TOPIC) * len(snapshot.mirror_partitions)
+            + PER_SYNC * len(snapshot.syncs)
+            + PER_SINK_PARTITION * len(snapshot.sink_partitions)
+            + PER_GROUP_PARTITION * len(snapshot.groups)
+            + len(snapshot.checkpoints)
+            + len(snapshot.recreations)
+        )
+        of_sinks = PER_SINK_PARTITION * len(snapshot.sink_partitions)
+        if (
+            most <= self._series_max * RETURN_SHARE
+            and max(tasks.largest, of_sinks) <= self._per_connector_max
+        ):
+            self._last = None
+            return ()
+        # Of the same partitions and connectors the same is left out, however far they have come.
+        state = (
+            *(most, listed, layout),
+            *(snapshot.by_topic, snapshot.not_exported, snapshot.topology.flows),
+        )
+        if self._last is None or self._last[0] != state:
+            before = frozenset[tuple[SeriesGroup, Owner]]() if self._last is None else self._last[1]
+            self._last = (state, *self._found(snapshot, tasks, sources, fixed, before))
+        return self._last[2]
+
+    def _found(
+        self, snapshot: Snapshot, tasks: _OfTasks, sources: _OfSources, fixed: int, before: _Cut
+    ) -> tuple[_Cut, tuple[SeriesLeftOut, ...]]:
+        parts = _parts(snapshot, tasks, sources)
+        alone = self._too_large(parts)
+        for group, owner in alone:
+            parts[group] = [at for at in parts[group] if at[0] != owner]
+        total = fixed + sum(size for group in parts.values() for _, size in group)
+        cut = frozenset(_beyond(parts, total, self._series_max))
+        if before:
+            cut |= before & frozenset(_beyond(parts, total, self._series_max * RETURN_SHARE))
+        sizes = {(group, owner): size for group, of in parts.items() for owner, size in of}
+        sizes |= alone
+        self._count(cut, SERIES_MAX, sizes)
+        self._count(alone, SERIES_PER_CONNECTOR_MAX, sizes)
+        return cut, (
+            *_left_out(cut, SERIES_MAX, sizes),
+            *_left_out(alone, SERIES_PER_CONNECTOR_MAX, sizes),
+        )
+
+    def _too_large(self, parts: _Parts) -> dict[tuple[SeriesGroup, Owner], int]:
+        """Return what one connector has too much of."""
+        running, others = dict(parts[SeriesGroup.RUNNING_TASKS]), dict(parts[SeriesGroup.TASKS])
+        found: dict[tuple[SeriesGroup, Owner], int] = {}
+        for owner, size in running.items():
+            if size + others.get(owner, 0) > self._per_connector_max:
+                found[SeriesGroup.RUNNING_TASKS, owner] = size
+        for group in (SeriesGroup.TASKS, SeriesGroup.SINK_PARTITIONS):
+            for owner, size in parts[group]:
+                if size > self._per_connector_max:
+                    found[group, owner] = size
+        return found
+
+    def _count(
+        self,
+        cut: Iterable[tuple[SeriesGroup, Owner]],
+        limit: str,
+        sizes: Mapping[tuple[SeriesGroup, Owner], int],
+    ) -> None:
+        new = [at for at in cut if at not in self._counted]
+        if len(self._counted) + len(new) > LEFT_OUT_MAX:
+            self._counted.clear()
+        self._counted.update(new)
+        if new:
+            self._dropped[limit] += sum(sizes[at] for at in new)
+
+    def _of_tasks(self, usual: UsualView, listed: tuple[Listed, ...]) -> _OfTasks:
+        state = (usual, listed)
+        if self._tasks is None or self._tasks[0] != state:
+            self._tasks = (state, _count_tasks(listed, usual.of))
+        return self._tasks[1]
+
+    def _of_sources(self, snapshot: Snapshot, layout: tuple[object, ...]) -> _OfSources:
+        state = (layout, snapshot.not_exported)
+        if self._sources is None or self._sources[0] != state:
+            self._sources = (state, _count_sources(snapshot))
+        return self._sources[1]
+
+
+def _count_tasks(listed: tuple[Listed, ...], usual: Usual) -> _OfTasks:
+    running: dict[Owner, int] = {}
+    others: dict[Owner, int] = {}
+    sound: list[tuple[Owner, int]] = []
+    unsound: list[tuple[Owner, int]] = []
+    for cluster in listed:
+        for at in cluster.connectors:
+            owner = (cluster.connect_cluster, at.name)
+            runs = [task for task in at.tasks if task.state == _RUNNING]
+            if runs:
+                running[owner] = len(STATES) * len(runs)
+            rest = [task for task in at.tasks if task.state != _RUNNING]
+            if rest:
+                others[owner] = sum(map(_states_of, rest))
+            unknown = {at.state, *(task.state for task in rest)}.difference(STATES)
+            size = PER_CONNECTOR + 2 * len(unknown) + PER_USUAL * (owner in usual)
+            (sound if at.state == _RUNNING and not rest else unsound).append((owner, size))
+    connectors = sound + unsound
+    of_tasks = Counter(running) + Counter(others)
+    total = of_tasks.total() + sum(size for _, size in connectors)
+    return _OfTasks(running, others, connectors, total, max(of_tasks.values(), default=0))
+
+
+def _states_of(task: Task) -> int:
+    return len(STATES) + (task.state not in STATES)
+
+
+def _count_sources(snapshot: Snapshot) -> _OfSources:
+    mirrored: Counter[Owner] = Counter()
+    others: Counter[Owner] = Counter()
+    gone = snapshot.not_exported
+    for view in snapshot.source_partitions:
+        if gone and (view.connect_cluster, view.connector, view.identity) in gone:
+            continue
+        counts = mirrored if _mirrors(view) else others
+        counts[view.connect_cluster, view.connector] += series_of(view)
+    return _OfSources(mirrored, others, mirrored.total() + others.total())
+
+
+def _mirrors(view: SourcePartitionView) -> bool:
+    return view.dialect == MIRROR_SOURCE.name
+
+
+def _parts(snapshot: Snapshot, tasks: _OfTasks, sources: _OfSources) -> _Parts:
+    """Return the series of each owner in each group."""
+    flows = {(at.connect_cluster, at.source, at.target): at for at in snapshot.topology.flows}
+    mirrors = {(at.connect_cluster, at.connector) for at in snapshot.topology.flows}
+    partitions: Counter[Owner] = Counter()
+    topics: dict[Owner, set[str]] = {}
+    others = Counter(dict(sources.others))
+    for owner, size in sources.mirrored.items():
+        (partitions if owner in mirrors else others)[owner] += size
+    for mirrored in snapshot.mirror_partitions:
+        owner = (mirrored.connect_cluster, mirrored.connector)
+        partitions[owner] += PER_MIRROR_PARTITION - PER_SYNC
+        topics.setdefault(owner, set()).add(mirrored.topic)
+    for sync in snapshot.syncs:
+        flow = flows.get((sync.connect_cluster, sync.source, sync.target))
+        if flow is not None:
+            partitions[flow.connect_cluster, flow.connector] += PER_SYNC
+    for owner in snapshot.by_topic:
+        del partitions[owner]
+    sinks = Counter[Owner]((at.connect_cluster, at.connector) for at in snapshot.sink_partitions)
+    groups: Counter[Owner] = Counter()
+    for group in snapshot.groups:
+        groups[group.connect_cluster, group.source, group.target] += PER_GROUP_PARTITION
+    for checkpoint in snapshot.checkpoints:
+        groups[checkpoint.connect_cluster, checkpoint.source, checkpoint.target] += 1
+    return {
+        SeriesGroup.RUNNING_TASKS: _largest_first(tasks.running),
+        SeriesGroup.FAILOVER: _largest_first(groups),
+        SeriesGroup.PARTITIONS: _largest_first(partitions),
+        SeriesGroup.SOURCE_PARTITIONS: _largest_first(others),
+        SeriesGroup.SINK_PARTITIONS: _largest_first(
+            {owner: PER_SINK_PARTITION * count for owner, count in sinks.items()}
+        ),
+        SeriesGroup.TOPICS: _largest_first(
+            {owner: PER_TOPIC * len(found) for owner, found in topics.items()}
+        ),
+        SeriesGroup.TASKS: _largest_first(tasks.others),
+        SeriesGroup.CONNECTORS: tasks.connectors,
+    }
+
+
+def _largest_first(sizes: Mapping[Owner, int]) -> list[tuple[Owner, int]]:
+    return sorted(sizes.items(), key=lambda at: (-at[1], at[0]))
+
+
+def _beyond(parts: _Parts, total: int, room: float) -> Iterable[tuple[SeriesGroup, Owner]]:
+    for group in SeriesGroup:
+        for owner, size in parts[group]:
+            if total <= room:
+                return
+            total -= size
+            yield group, owner
+
+
+def _left_out(
+    cut: Iterable[tuple[SeriesGroup, Owner]],
+    limit: str,
+    sizes: Mapping[tuple[SeriesGroup, Owner], int],
+) -> Iterable[SeriesLeftOut]:
+    by_group: dict[SeriesGroup, list[Owner]] = {}
+    for group, owner in cut:
+        by_group.setdefault(group, []).append(owner)
+    for group in SeriesGroup:
+        if group in by_group:
+            owners = by_group[group]
+            series = sum(sizes[group, owner] for owner in owners)
+            yield SeriesLeftOut(group, limit, frozenset(owners), series)

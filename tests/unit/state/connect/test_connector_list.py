@@ -1,0 +1,388 @@
+"""A list of connectors over many answers: what one of them omits is missing, and not gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
+from offsetwatch.model.observations import ConnectorsListed
+from offsetwatch.state.connect.connector_list import (
+    CONFIGURATION_INTERVALS,
+    DELETED_MAX,
+    MISSED_ANSWERS,
+    RETURNS,
+    STRANGERS_MAX,
+    ConnectorList,
+)
+from offsetwatch.state.snapshot import WithoutState
+
+from tests.changed import replace
+
+from .worlds import mirror, source
+
+INTERVAL_S = 60.0
+POLL_S = 10.0
+
+
+@dataclass
+class Answers:
+    """Answers every ten seconds, and what else tells of connectors."""
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, float] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+    now: float = 1_000_000.0
+
+    def __post_init__(self) -> None:
+        self.list = ConnectorList("lab", INTERVAL_S)
+        self.shown: tuple[Connector, ...] = ()
+
+    def status_of(self, connector: str) -> str | None:
+        return self.statuses.get(connector)
+
+    def may_have_status(self, connector: str) -> bool:
+        return connector in self.hidden
+
+    def committed_at(self, connector: str) -> float | None:
+        return self.commits.get(connector)
+
+    def committing(self) -> tuple[str, ...]:
+        return tuple(self.commits)
+
+    def answer(
+        self,
+        *connectors: Connector,
+        names: tuple[str, ...] = (),
+        asked: bool = True,
+        whole: bool = True,
+        kafka: str | None = None,
+        times: int = 1,
+        commits: tuple[str, ...] = (),
+    ) -> None:
+        named = frozenset(names) | {at.name for at in connectors} if asked else None
+        for _ in range(times):
+            self.now += POLL_S
+            self.commits |= dict.fromkeys(commits, self.now)
+            told = ConnectorsListed("lab", connectors, named, kafka, names_whole=whole)
+            self.shown = self.list.read(told, self, self.now)
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {at.name: at.state for at in self.shown}
+
+    @property
+    def view(self):
+        assert self.list.view is not None
+        return self.list.view
+
+    @property
+    def unlisted(self) -> list[str]:
+        return [at.connector for at in self.view.unlisted]
+
+
+A, B = source("a"), source("b")
+
+
+def known(*connectors: Connector, **more) -> Answers:
+    answers = Answers(**more)
+    answers.answer(*connectors, times=3)
+    return answers
+
+
+def test_the_same_answers_give_the_very_same_connectors():
+    answers = known(A, B)
+    first = answers.shown
+    answers.answer(replace(A), replace(B))
+    assert answers.shown is first
+    answers.answer(replace(A, state="paused"), B)
+    assert answers.shown[0].state == "paused"
+    assert answers.shown[1] is first[1]
+
+
+def test_what_one_answer_omits_stays_with_its_state_and_without_it_from_the_third_on():
+    answers = known(A, B)
+    answers.answer(B, times=MISSED_ANSWERS - 1)
+    assert answers.states == {"a": "running", "b": "running"}
+    answers.answer(B)
+    assert answers.states == {"a": UNKNOWN_STATE, "b": "running"}
+    (a, _) = answers.shown
+    assert (a.class_name, a.kind, a.tasks) == (A.class_name, A.kind, ())
+    answers.answer(A, B)
+    assert answers.shown == (A, B)
+
+
+def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals():
+    own = replace(A, dedicated_offsets_topic="own")
+    answers = known(own, B)
+    told_at = answers.now
+    bare = replace(A, kind=ConnectorKind.UNKNOWN, class_name="", version="", configured=False)
+    answers.answer(bare, B, times=60)
+    assert answers.now - told_at == CONFIGURATION_INTERVALS * INTERVAL_S
+    assert answers.shown == (own, B)
+    assert answers.view.without_configuration == {}
+    answers.answer(bare, B)
+    (a, b) = answers.shown
+    assert (a.kind, a.class_name, a.configured) == (ConnectorKind.UNKNOWN, "", False)
+    assert (a.state, a.tasks, a.dedicated_offsets_topic) == (own.state, own.tasks, "own")
+    assert b == B
+    assert answers.view.without_configuration == {"a": told_at}
+    answers.answer(own, B)
+    assert answers.shown == (own, B)
+    assert answers.view.without_configuration == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "kind"),
+    [
+        (ConnectorKind.SINK, ConnectorKind.SINK, ConnectorKind.SINK),
+        (ConnectorKind.MIRROR, ConnectorKind.SOURCE, ConnectorKind.MIRROR),
+        (ConnectorKind.MIRROR, ConnectorKind.SINK, ConnectorKind.SINK),
+        (ConnectorKind.SINK, ConnectorKind.UNKNOWN, ConnectorKind.UNKNOWN),
+    ],
+)
+def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tells_it(
+    before, told, kind
+):
+    answers = known(replace(A, kind=before))
+    answers.answer(replace(A, kind=told, class_name="", configured=False), times=70)
+    assert (answers.shown[0].kind, answers.shown[0].configured) == (kind, False)
+
+
+def test_who_is_listed_by_turns_is_told_of_and_one_blip_or_two_are_not():
+    answers = known(A, B)
+    for _ in range(RETURNS - 1):
+        answers.answer(B)
+        answers.answer(A, B)
+    assert answers.view.alternating == ()
+    answers.answer(B)
+    answers.answer(A, B)
+    assert answers.view.alternating == ("a",)
+    assert answers.states == {"a": "running", "b": "running"}
+    answers.answer(A, B, times=30)
+    assert answers.view.alternating == ()
+
+
+def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
+    answers = known(A, B, hidden=frozenset({"a"}))
+    answers.answer(times=60)
+    assert set(answers.states) == {"a"}
+    answers.hidden = frozenset()
+    answers.answer()
+    assert set(answers.states) == set()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_is_missing_from_both_lists_and_silent_for_three_intervals_is_deleted(asked):
+    answers = known(A, B)
+    answers.answer(B, asked=asked, times=18)
+    assert "a" in answers.states
+    answers.answer(B, asked=asked)
+    assert answers.states == {"b": "running"}
+    assert answers.view.deleted == {"a"}
+    answers.answer(A, B)
+    assert answers.view.deleted == frozenset()
+
+
+def test_who_is_missing_from_the_names_and_has_no_status_any_more_is_deleted_at_once():
+    answers = known(A, B)
+    answers.statuses["a"] = DELETED
+    answers.answer(B)
+    assert answers.states == {"b": "running"}
+    assert answers.view.deleted == {"a"}
+
+
+def test_who_may_be_a_name_that_cannot_be_read_is_not_missing_from_the_names():
+    answers = known(A, B)
+    answers.statuses["a"] = DELETED
+    answers.answer(B, whole=False)
+    assert answers.states == {"a": "running", "b": "running"}
+    answers.answer(B)
+    assert answers.states == {"b": "running"}
+
+
+@pytest.mark.parametrize("names", [("a",), None])
+def test_a_status_that_was_taken_back_is_no_second_witness_of_a_list_made_from_statuses(names):
+    answers = known(A, B)
+    answers.statuses["a"] = DELETED
+    answers.answer(B, names=names or (), asked=names is not None, times=MISSED_ANSWERS)
+    assert answers.states == {"a": UNKNOWN_STATE, "b": "running"}
+
+
+def test_who_is_listed_without_a_state_is_named_so_with_when_it_last_had_one():
+    answers = known(A, B)
+    seen_at = answers.now
+    answers.answer(B, names=("a",), times=60)
+    assert answers.shown[0].class_name == A.class_name
+    answers.answer(B, names=("a",), times=940)
+    (at,) = answers.view.without_state
+    assert (at.connector, at.since, at.seen_at) == ("a", seen_at + POLL_S, seen_at)
+    assert answers.view.without_configuration == {"a": seen_at}
+    answers.answer(A, B)
+    assert answers.view.without_state == ()
+
+
+def test_a_task_without_a_state_has_that_of_before_for_two_answers_and_is_named_after():
+    failed = replace(A, tasks=(Task(0, "failed", "Bad"), Task(1, "running")))
+    hole = replace(A, tasks=(Task(1, "running"), Task(0, UNKNOWN_STATE)))
+    answers = known(failed)
+    seen_at = answers.now
+    answers.answer(hole, times=MISSED_ANSWERS - 1)
+    assert set(answers.shown[0].tasks) == set(failed.tasks)
+    assert answers.view.without_state == ()
+    answers.answer(hole)
+    assert answers.shown == (hole,)
+    assert answers.view.without_state == (WithoutState("a", seen_at + POLL_S, seen_at, (0,)),)
+    answers.answer(failed)
+    assert answers.shown == (failed,)
+    assert answers.view.without_state == ()
+
+
+def test_who_never_had_a_state_is_known_by_name():
+    answers = Answers()
+    answers.answer(A, names=("new",))
+    assert answers.states == {"a": "running", "new": UNKNOWN_STATE}
+    assert answers.view.without_state[0].seen_at is None
+
+
+def test_an_entry_without_a_configuration_has_that_of_before_and_its_own_state():
+    answers = known(mirror("mm2"))
+    bare = Connector("mm2", A.kind, "", "", "failed", (Task(0, "failed", "bad"),), configured=False)
+    answers.answer(bare)
+    assert answers.shown == (
+        replace(mirror("mm2"), state="failed", tasks=(Task(0, "failed", "bad"),)),
+    )
+
+
+def test_who_goes_on_committing_is_not_deleted_and_is_told_of():
+    answers = known(A, B)
+    answers.answer(B, times=6, commits=("a",))
+    assert answers.unlisted == []
+    for _ in range(100):
+        answers.answer(B, times=5)
+        answers.answer(B, commits=("a",))
+    assert answers.states == {"a": UNKNOWN_STATE, "b": "running"}
+    (at,) = answers.view.unlisted
+    assert (at.connector, at.committed_at, at.status) == ("a", answers.now, None)
+    assert answers.view.believed_at is not None
+    answers.answer(B, times=61)  # it has been silent for ten intervals
+    assert answers.states == {"b": "running"}
+
+
+def test_a_last_commit_after_the_deletion_is_none_that_goes_on():
+    answers = known(A, B)
+    answers.answer(B, times=2, commits=("a",))
+    answers.answer(B, times=30)
+    assert answers.states == {"b": "running"}
+
+
+def test_who_has_a_status_is_not_deleted():
+    answers = known(A, B, statuses={"a": "running"})
+    answers.answer(B, times=1000)
+    assert [(at.connector, at.status) for at in answers.view.unlisted] == [("a", "running")]
+    answers.statuses["a"] = DELETED
+    answers.answer(B)
+    assert answers.states == {"b": "running"}
+
+
+def test_of_all_that_go_at_once_none_is_deleted_while_one_is_at_work():
+    answers = known(A, B)
+    for _ in range(200):
+        answers.answer(times=5)
+        answers.answer(commits=("b",))
+    assert answers.states == {"a": UNKNOWN_STATE, "b": UNKNOWN_STATE}
+    assert answers.view.believed_at is None
+    assert answers.unlisted == ["b"]
+    answers.answer(A, B)
+    assert answers.shown == (A, B)
+    assert answers.view.believed_at > answers.now
+
+
+def test_connectors_that_come_as_all_others_go_are_another_clusters():
+    answers = known(A, B)
+    for _ in range(20):
+        answers.answer(source("x"), times=5)
+        answers.answer(source("x"), commits=("b",))
+    assert answers.view.believed_at is None
+    assert answers.states == {"a": UNKNOWN_STATE, "b": UNKNOWN_STATE, "x": "running"}
+
+
+def test_all_that_are_silent_may_be_deleted_together():
+    answers = known(A, B)
+    answers.answer(times=19)
+    assert answers.shown == ()
+    assert answers.view.deleted == {"a", "b"}
+
+
+def test_an_answer_of_another_kafka_cluster_is_not_applied():
+    answers = Answers()
+    answers.answer(A, B, kafka="ours", times=60)
+    answers.answer(source("x"), replace(A, state="failed"), kafka="theirs", times=1000)
+    assert answers.states == {"a": UNKNOWN_STATE, "b": UNKNOWN_STATE}
+    assert answers.view.kafka_cluster_ids == ("ours", "theirs")
+    assert answers.view.believed_at is None
+    answers.answer(A, B)  # which is not asked for each time
+    assert answers.view.kafka_cluster_ids == ("ours", "theirs")
+    answers.answer(A, B, kafka="ours")
+    assert answers.shown == (A, B)
+    assert answers.view.kafka_cluster_ids == ("ours", None)
+
+
+def test_the_id_of_before_a_restart_is_the_clusters_own():
+    answers = Answers()
+    answers.list.recall("ours")
+    answers.answer(source("x"), kafka="theirs")
+    assert answers.view.kafka_cluster_ids == ("ours", "theirs")
+    assert answers.shown == ()
+    answers.answer(A, kafka="ours")
+    assert answers.shown == (A,)
+
+
+def test_who_commits_and_was_never_listed_is_told_of_once_it_goes_on():
+    answers = known(A)
+    answers.answer(A, times=2, commits=("stranger",))
+    answers.answer(A, times=20)
+    assert answers.unlisted == []
+    answers.answer(A, commits=("stranger",))
+    assert answers.unlisted == ["stranger"]
+    assert answers.view.unlisted[0].seen_at is None
+    assert answers.view.believed_at is not None
+    answers.answer(A, source("stranger"))
+    assert answers.unlisted == []
+
+
+def test_a_list_that_was_empty_from_the_start_is_not_believed_while_somebody_works():
+    answers = Answers()
+    for _ in range(10):
+        answers.answer(times=5)
+        answers.answer(commits=("a",))
+    assert answers.view.believed_at is None
+    assert answers.unlisted == ["a"]
+
+
+def test_a_list_is_believed_three_intervals_after_the_first_answer():
+    answers = Answers()
+    answers.answer(A)
+    first = answers.now
+    answers.answer(A, times=10)
+    assert answers.view.believed_at == first + 3 * INTERVAL_S
+
+
+def test_a_clock_that_is_set_back_makes_nobody_deleted_too_soon():
+    answers = known(A, B)
+    answers.now -= 86_400.0
+    answers.answer(B, times=18)
+    assert "a" in answers.states
+    answers.answer(B)
+    assert answers.states == {"b": "running"}
+
+
+def test_what_is_kept_of_strangers_and_of_the_deleted_is_bounded():
+    answers = Answers()
+    answers.answer(A, commits=tuple(f"s{number}" for number in range(STRANGERS_MAX + 10)))
+    answers.answer(A, times=20)
+    answers.answer(A, commits=tuple(answers.commits))
+    assert len(answers.unlisted) == STRANGERS_MAX
+    many = known(*(source(f"c{number:05}") for number in range(DELETED_MAX + 10)))
+    many.answer(times=19)
+    assert len(many.view.deleted) == DELETED_MAX

@@ -1,0 +1,294 @@
+"""What the status topic of a Connect cluster with a REST API tells beside it."""
+
+from __future__ import annotations
+
+import pytest
+from offsetwatch.model.connectors import (
+    Condition,
+    ConnectorStatus,
+    StatusRecord,
+    TaskStatus,
+    TopicUse,
+)
+from offsetwatch.model.observations import ListingRecord, TopicFactsRead
+from offsetwatch.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
+from offsetwatch.state.connect import state_history
+from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.state_history import CHANGES_KEPT, Histories, deletions
+
+from tests.changed import replace
+
+from .worlds import World, files, source
+
+STATUS = KafkaTopic("east", "connect-status")
+BAD = "org.example.Bad in Files.poll"
+
+
+def found(*topics: KafkaTopic) -> TopicFactsRead:
+    return TopicFactsRead(
+        kafka="east",
+        facts=tuple(
+            TopicFacts(
+                at=at,
+                role=TopicRole.STATUS,
+                policy="compact",
+                partitions=5,
+                replication=1,
+                brokers=1,
+            )
+            for at in topics
+        ),
+        at=0.0,
+    )
+
+
+def task(state: str | None, *, generation: int = 1, failure: str | None = None) -> TaskStatus:
+    condition = None if state is None else Condition(state, "w:1", generation, "4.3.1", failure)
+    return TaskStatus("files", 0, condition)
+
+
+def connector(state: str | None, *, generation: int = 1) -> ConnectorStatus:
+    condition = None if state is None else Condition(state, "w:1", generation, "4.3.1")
+    return ConnectorStatus("files", condition)
+
+
+def told(world: World, *says: StatusRecord, whole: bool = False, **changes) -> None:
+    records = (ListingRecord(at, at=world.now, live=not whole) for at in says)
+    world.tail(*records, topic=STATUS, whole=whole, **changes)
+
+
+def followed() -> World:
+    """Its status topic was found and read, and was empty."""
+    world = files()
+    world.see(found(STATUS))
+    told(world, whole=True)
+    return world
+
+
+def changes(world: World) -> dict[tuple[str, int | None], list[str]]:
+    return {
+        (at.connector, at.task): [change.state for change in at.changes]
+        for at in world.snapshot().histories
+    }
+
+
+def test_a_status_topic_beside_the_offsets_topic_is_followed():
+    world = files()
+    world.see(found(STATUS, KafkaTopic("east", "other-status")))
+    topology = world.snapshot().topology
+    assert topology.statuses == (StatusTopic("lab", STATUS),)
+    assert STATUS in topology.tailed()
+    assert STATUS not in topology.awaited()
+    assert STATUS not in topology.recorded()
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        pytest.param((), id="none"),
+        pytest.param((KafkaTopic("west", "connect-status"),), id="on-another-cluster"),
+        pytest.param((STATUS, KafkaTopic("east", "connect-statuses")), id="two-of-them"),
+    ],
+)
+def test_what_is_not_certainly_its_status_topic_is_not_followed(topics):
+    world = files()
+    world.see(found(*topics))
+    assert world.snapshot().topology.statuses == ()
+
+
+def test_a_status_topic_that_is_named_is_followed_whatever_is_found():
+    site = ConnectSite(name="lab", kafka="east", status=KafkaTopic("east", "how-they-are"))
+    world = files(sites=(site,))
+    world.see(found(STATUS))
+    assert [str(at.at) for at in world.snapshot().topology.statuses] == ["east/how-they-are"]
+
+
+def test_a_status_topic_that_went_is_no_longer_followed_and_what_it_told_is_forgotten():
+    world = followed()
+    told(world, task("running"))
+    world.see(found())
+    assert world.snapshot().topology.statuses == ()
+    world.see(found(STATUS))
+    assert changes(world) == {}
+
+
+def test_nothing_waits_for_a_status_topic_and_no_list_depends_on_it():
+    world = files()
+    assert world.snapshot().ready
+    world.see(found(STATUS))
+    world.tail_failed("denied", STATUS)
+    assert world.snapshot().ready
+    assert [at.name for at in world.snapshot().connectors] == ["files"]
+
+
+def test_every_change_is_kept_that_a_poll_would_miss():
+    world = followed()
+    told(world, task("running"), connector("running"))
+    for _ in range(2):
+        world.now += 1
+        told(world, task("failed", failure=BAD))
+        told(world, task("running"))
+    assert changes(world) == {
+        ("files", None): ["running"],
+        ("files", 0): ["running", "failed", "running", "failed", "running"],
+    }
+    failed = world.snapshot().histories[1].changes[1]
+    assert (failed.at, failed.failure, failed.worker, failed.generation) == (
+        world.now - 1,
+        BAD,
+        "w:1",
+        1,
+    )
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_deletion_is_the_last_word_although_the_worker_lets_go_after_it(skew_s):
+    """As Kafka 4.3.1 wrote it with two workers: the leader deletes, and another lets go."""
+    known = Histories("lab")
+    heard(known, connector("running"), connector(None), at=1000.0)
+    for _ in range(2):  # once more where the topic is read again
+        states = heard(known, connector("unassigned"), at=1000.0 + skew_s)
+        assert states == [["running", "unassigned", "deleted"]]
+    assert deletions(known.views()[0].changes) == (2,)
+    states = heard(known, connector("running"), at=1002.0)
+    assert states == [["running", "unassigned", "deleted", "running"]]
+
+
+def test_a_worker_that_lets_go_long_after_a_status_was_lost_is_in_a_rebalance():
+    known = Histories("lab")
+    heard(known, connector("running"), connector(None), at=1000.0)
+    states = heard(known, connector("unassigned"), at=1601.0)
+    assert states == [["running", "deleted", "unassigned"]]
+    assert deletions(known.views()[0].changes) == ()
+
+
+def test_a_long_history_ends_with_the_deletion_too():
+    known = Histories("lab")
+    for number in range(CHANGES_KEPT):
+        heard(known, connector("running", generation=number))
+    heard(known, connector(None))
+    (states,) = heard(known, connector("unassigned"))
+    assert states[-3:] == ["running", "unassigned", "deleted"]
+    assert len(states) == CHANGES_KEPT
+
+
+def test_what_a_worker_says_late_is_no_change():
+    world = followed()
+    told(world, task("running", generation=5), task("unassigned", generation=4))
+    assert changes(world) == {("files", 0): ["running"]}
+
+
+def test_a_topic_read_again_repeats_nothing_and_forgets_who_is_gone():
+    world = followed()
+    told(world, task("running"), connector("running"))
+    told(world, task("running"), whole=True)
+    assert changes(world) == {("files", 0): ["running"]}
+
+
+def test_a_history_is_bounded_and_the_newest_is_kept(monkeypatch):
+    monkeypatch.setattr(state_history, "HISTORIES_MAX", 1)
+    world = followed()
+    for number in range(state_history.CHANGES_KEPT):
+        told(world, task("running", generation=number))
+    told(world, task("failed"), connector("running"))
+    kept = changes(world)["files", 0]
+    assert (len(kept), kept[-1]) == (state_history.CHANGES_KEPT, "failed")
+    assert dict(world.snapshot().dropped)["histories_max"] == 1
+
+
+@pytest.mark.parametrize("how", ["stale", "held", "starting"])
+def test_what_is_not_read_to_its_end_tells_nothing(how):
+    world = followed()
+    told(world, task("running"))
+    assert changes(world)
+    if how == "stale":
+        world.now += 21
+    elif how == "held":
+        told(world, frozen=(0,))
+    else:
+        told(world, caught_up=False)
+    assert changes(world) == {}
+
+
+def test_only_histories_in_a_partition_that_cannot_be_read_are_unknown():
+    """Kafka puts each key into one partition, whatever becomes of the others."""
+    world = followed()
+    running = ListingRecord(task("running"), at=world.now, live=True, partition=4)
+    world.tail(replace(running, says=connector("running"), partition=3), running, topic=STATUS)
+    told(world, frozen=(3,))
+    assert changes(world) == {("files", 0): ["running"]}
+    told(world, frozen=(4,))
+    assert changes(world) == {("files", None): ["running"]}
+    told(world)
+    assert changes(world) == {("files", 0): ["running"], ("files", None): ["running"]}
+
+
+def test_a_connector_may_have_a_status_where_that_cannot_be_read():
+    known = Histories("lab")
+    known.apply((ListingRecord(connector("running"), partition=3),), whole=True)
+    assert not known.may_hide("files")
+    assert not known.may_hide("never read")
+    known.hide(frozenset({4}))
+    assert (known.may_hide("files"), known.may_hide("never read")) == (False, True)
+    known.hide(frozenset({3}))
+    assert known.may_hide("files")
+    assert known.views() == ()
+
+
+def test_the_same_histories_are_given_while_nothing_changes():
+    world = followed()
+    told(world, task("running"))
+    before = world.snapshot().histories
+    world.listed(source("files"))
+    assert world.snapshot().histories is before
+
+
+# --- by themselves -------------------------------------------------------------------------------
+
+
+def heard(
+    known: Histories, *says: StatusRecord, whole: bool = False, at: float = 0.0
+) -> list[list[str]]:
+    """The states of each, after these records."""
+    known.apply(tuple(ListingRecord(record, at=at) for record in says), whole=whole)
+    return [[change.state for change in at.changes] for at in known.views()]
+
+
+LATE = task("unassigned", generation=1)
+
+
+def test_every_read_that_tells_something_is_told_and_no_other():
+    known = Histories("lab")
+    assert heard(known, task("running")) == [["running"]]
+    before = known.views()
+    assert heard(known, task("failed"), TopicUse("orders", "files", 0, 0.0)) == [
+        ["running", "failed"]
+    ]
+    after = known.views()
+    assert after is not before
+    assert heard(known, TopicUse("orders", "files", 0, 0.0)) == [["running", "failed"]]
+    assert known.views() is after
+    assert heard(known, whole=True) == []
+
+
+def test_a_picture_of_who_has_not_changed_stays():
+    known = Histories("lab")
+    heard(known, connector("running"), task("running"))
+    first = known.views()[0]
+    heard(known, task("failed"))
+    assert known.views()[0] is first
+
+
+@pytest.mark.parametrize("how", ["another topic", "read again without it", "deleted"])
+def test_after_what_takes_it_away_no_generation_is_too_old(how):
+    known = Histories("lab")
+    assert heard(known, task("running", generation=5), LATE) == [["running"]]
+    if how == "another topic":
+        known.forget()
+        assert known.views() == ()
+        assert heard(known, LATE) == [["unassigned"]]
+    elif how == "deleted":
+        assert heard(known, task(None), LATE) == [["running", "unassigned", "deleted"]]
+    else:
+        heard(known, whole=True)
+        assert heard(known, LATE) == [["unassigned"]]

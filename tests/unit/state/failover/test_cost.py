@@ -1,0 +1,53 @@
+"""Where a group would land, at the edges of the log on the target."""
+
+from __future__ import annotations
+
+import pytest
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.state.failover.cost import OWN, Met, Standing, met
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
+
+from tests.changed import replace
+
+
+def syncs(*pairs: tuple[int, int]) -> PartitionSyncs:
+    made = PartitionSyncs()
+    for upstream, downstream in pairs:
+        made.read(upstream, downstream, live=True)
+    return made
+
+
+# A hundred records upstream, of which ten are not on the target any more.
+HERE = LogBounds(0, 100, 100)
+STANDING = Standing(
+    upstream=100,
+    own=60,
+    checkpoint=None,
+    syncs=syncs((0, 0), (99, 99)),
+    here=HERE,
+    there=LogBounds(10, 100, 100),
+    synced_before=True,
+    landed_before=True,
+)
+
+
+def test_where_no_sync_was_read_nothing_is_known():
+    assert met(replace(STANDING, syncs=PartitionSyncs())) == Met()
+
+
+@pytest.mark.parametrize(("end", "best"), [(100, 100), (99, None)])
+def test_a_log_that_ends_at_its_newest_sync_was_cut(end, best):
+    """The record of the sync lies at its offset, so the log ends after it at least."""
+    assert met(replace(STANDING, there=LogBounds(10, end, end))).best == best
+
+
+@pytest.mark.parametrize(
+    ("own", "reread"),
+    [(9, None), (10, 90), (100, 0), (101, None)],
+    ids=["before the start", "at the start", "at the end", "after the end"],
+)
+def test_a_consumer_can_start_at_either_end_of_a_log_and_nowhere_else(own, reread):
+    standing = replace(STANDING, own=own)
+    assert standing.landing_from == OWN
+    at_the_end = replace(standing, synced_before=False)
+    assert met(at_the_end).reread == reread

@@ -1,0 +1,51 @@
+from offsetwatch.model.observations import PipelineSeen
+from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.state.pipeline_status import PipelineBook
+
+NOON = 1_795_262_400.0
+FEED = FeedStatus("east", decoded=9, undecodable=1, behind=4, gaps=2)
+STATUS = PipelineStatus(batch_at=NOON, feeds=(FEED,), errors=(("reading", 1),))
+
+
+def book(status: PipelineStatus | None = STATUS) -> PipelineBook:
+    made = PipelineBook(fresh_s=60.0)
+    made.read(PipelineSeen(status))
+    return made
+
+
+def test_what_was_read_is_shown_while_its_last_batch_is_recent():
+    assert book().view(NOON + 60).status == STATUS
+
+
+def test_how_far_it_is_behind_disappears_with_age_and_nothing_else_does():
+    status = book().view(NOON + 61).status
+    assert status is not None
+    (feed,) = status.feeds
+    assert (feed.behind, feed.decoded, feed.undecodable, feed.gaps) == (None, 9, 1, 2)
+    assert (status.batch_at, status.errors) == (NOON, STATUS.errors)
+
+
+def test_a_batch_far_in_the_future_tells_nothing_of_now():
+    status = book().view(NOON - 61).status
+    assert status is not None
+    assert [feed.behind for feed in status.feeds] == [None]
+
+
+def test_without_a_batch_nobody_knows_how_far_it_is():
+    status = book(PipelineStatus(feeds=(FEED,))).view(NOON).status
+    assert status is not None
+    assert [feed.behind for feed in status.feeds] == [None]
+
+
+def test_a_file_that_is_gone_takes_everything_with_it():
+    gone = book()
+    gone.read(PipelineSeen(None))
+    assert gone.view(NOON).status is None
+
+
+def test_files_that_nobody_could_read_are_counted_through_those_that_could():
+    seen = book()
+    for reading in (PipelineSeen(None, unreadable=True), PipelineSeen(STATUS)) * 2:
+        seen.read(reading)
+    assert seen.view(NOON).status == STATUS
+    assert seen.view(NOON).unreadable == 2
