@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.judge.advice import RUNBOOKS, next_command
+from offsetwatch.judge.findings.advice import RUNBOOKS, next_command
 from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
 from offsetwatch.state import internal_topic_rules
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offsetwatch.judge.verdicts import LAWS
+from offsetwatch.judge.progress.verdict_rules import LAWS
 
 ROOT = Path(__file__).parents[2]
 

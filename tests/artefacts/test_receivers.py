@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.judge.advice import with_advice
+from offsetwatch.judge.findings.advice import with_advice
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.notify.alertmanager import webhook_body

@@ -14,8 +14,8 @@ from offsetwatch.cli.remote.listener import Asking, Listener, Problem, Reply
 from offsetwatch.clients.kafka_facts import parse_api_versions
 from offsetwatch.config import properties
 from offsetwatch.errors import ClientError, JournalDamaged, Malformed
+from offsetwatch.judge.findings.register import Register
 from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.register import Register
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model import baselines
 from offsetwatch.model.records import RawRecord

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from offsetwatch.judge.verdicts import BLIND
+from offsetwatch.judge.progress.verdict_rules import BLIND
 from offsetwatch.model.findings import FindingName, Scope, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 

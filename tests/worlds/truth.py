@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from offsetwatch.judge.register import LAST_SEEN
+from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.model.findings import Finding, FindingName, Scope, Verdict
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.notify.ledger import Message, Status

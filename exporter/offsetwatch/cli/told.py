@@ -7,7 +7,7 @@ from typing import Final
 
 from offsetwatch.cli import output
 from offsetwatch.cli.options import with_config
-from offsetwatch.judge.verdicts import LAWS
+from offsetwatch.judge.progress.verdict_rules import LAWS
 from offsetwatch.model.evidence import Evidence, item_text
 from offsetwatch.model.findings import FINDINGS_MAX, Severity
 from offsetwatch.serve.findings import FindingRow, JudgementRow

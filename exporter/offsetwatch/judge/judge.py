@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge import progress
-from offsetwatch.judge.memory import decoded
-from offsetwatch.judge.progress import Progress
-from offsetwatch.judge.register import Register
+from offsetwatch.judge.findings.memory import decoded
+from offsetwatch.judge.findings.register import Register
+from offsetwatch.judge.progress import tracker as progress
+from offsetwatch.judge.progress.tracker import Progress
 from offsetwatch.judge.settings import Settings
 from offsetwatch.state.snapshot import Snapshot
 

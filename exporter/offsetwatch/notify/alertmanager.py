@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from offsetwatch import documents
-from offsetwatch.judge.advice import RUNBOOKS
+from offsetwatch.judge.findings.advice import RUNBOOKS
 from offsetwatch.model.evidence import item_text
 from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.moments import Moment

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offsetwatch.judge.sight import Sight
+from offsetwatch.judge.input_visibility import Sight
 from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.model.topology import Topology

@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 
 from offsetwatch import documents
 from offsetwatch.errors import ConfigError
-from offsetwatch.judge.verdicts import LAWS
+from offsetwatch.judge.progress.verdict_rules import LAWS
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment, moment_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress import Progress, Told
+from offsetwatch.judge.progress.tracker import Progress, Told
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from offsetwatch.judge.register import LOOKS_PER_INTERVAL, Register
+from offsetwatch.judge.findings.register import LOOKS_PER_INTERVAL, Register
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
 from offsetwatch.model.findings import Finding, Judgement, Scope, Verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from offsetwatch.judge import register as module
-from offsetwatch.judge.register import BLIND_S_MAX, LAST_SEEN, Register
-from offsetwatch.judge.seen import Seen
+from offsetwatch.judge.findings import register as module
+from offsetwatch.judge.findings.register import BLIND_S_MAX, LAST_SEEN, Register
+from offsetwatch.judge.findings.rule_context import Seen
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.evidence import EvidenceItem

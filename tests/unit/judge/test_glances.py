@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge import progress as module
-from offsetwatch.judge.progress import Progress
+from offsetwatch.judge.progress import tracker as module
+from offsetwatch.judge.progress.tracker import Progress
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 

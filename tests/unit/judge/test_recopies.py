@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from offsetwatch.judge import falls as module
-from offsetwatch.judge.falls import Falls, Recopy, Together, Told
+from offsetwatch.judge.progress import rewinds as module
+from offsetwatch.judge.progress.rewinds import Falls, Recopy, Together, Told
 from offsetwatch.model.topology import Topology
 
 from tests.changed import replace

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.verdicts import Case, decide
-from offsetwatch.judge.words import moment
+from offsetwatch.judge.progress.verdict_rules import Case, decide
+from offsetwatch.judge.time_words import moment
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.state.snapshot import EMPTY, Snapshot
 

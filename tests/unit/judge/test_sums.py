@@ -6,10 +6,10 @@ import json
 
 import msgspec
 import pytest
-from offsetwatch.judge.cases import NO_END
-from offsetwatch.judge.progress import Told
-from offsetwatch.judge.verdicts import BLIND
-from offsetwatch.judge.words import moment
+from offsetwatch.judge.progress.cases import NO_END
+from offsetwatch.judge.progress.tracker import Told
+from offsetwatch.judge.progress.verdict_rules import BLIND
+from offsetwatch.judge.time_words import moment
 from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.falls import Falls
-from offsetwatch.judge.looks import Look
+from offsetwatch.judge.progress.rewinds import Falls
+from offsetwatch.judge.snapshot_index import Look
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.snapshot import (
     EMPTY,

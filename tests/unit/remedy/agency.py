@@ -11,7 +11,7 @@ from pathlib import Path
 from offsetwatch.config import Connect
 from offsetwatch.decode.connect_rest import decode_connectors
 from offsetwatch.errors import NotFound
-from offsetwatch.judge.failures import Failures
+from offsetwatch.judge.findings.failure_history import Failures
 from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.readings import LogBounds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.judge.words import moment
+from offsetwatch.judge.time_words import moment
 from offsetwatch.remedy.guards.ourselves import APPROVED_TTL_S, PROPOSED_TTL_S
 from offsetwatch.remedy.model.fleet import Breaker, Skip, Whose
 from offsetwatch.remedy.model.policy import (

@@ -1,0 +1,99 @@
+"""What rules have to know of earlier moments, and what of it outlives the process.
+
+Called by register.py; rules read it through Seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from offsetwatch.judge.findings import failure_history as failures
+from offsetwatch.judge.findings import incarnations as lives
+from offsetwatch.judge.findings.condition_age import Held, Key
+from offsetwatch.judge.findings.failure_history import Failures
+from offsetwatch.judge.findings.incarnations import Lives
+from offsetwatch.judge.progress import rewinds as falls
+from offsetwatch.judge.progress.rewinds import Falls
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.snapshot_index import Look
+
+Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic, partition
+
+_Document = TypeVar("_Document")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """All that is remembered."""
+
+    held: tuple[tuple[Key, float, float], ...]
+    failures: tuple[failures.Told, ...]
+    lives: tuple[lives.Told, ...]
+    falls: falls.Told
+
+
+def decoded(document: bytes, kind: type[_Document]) -> _Document:
+    """A document of the judge's. Raises ValueError for what is none of that kind."""
+    try:
+        return msgspec.json.decode(document, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
+@dataclass(slots=True)
+class Memory:
+    """See the module.
+
+    synced    upstream partitions that had a sync while we looked
+    """
+
+    held: Held = field(default_factory=Held)
+    failures: Failures = field(default_factory=Failures)
+    lives: Lives = field(default_factory=Lives)
+    falls: Falls = field(default_factory=Falls)
+    synced: set[Where] = field(default_factory=set)
+    _seen: tuple[object, object] = (None, None)
+
+    def observe(self, look: Look, settings: Settings) -> None:
+        """Take in what is seen now, before the rules ask."""
+        snapshot, listed = look.snapshot, look.listed
+        positions = look.positions(self.failures.wanted(snapshot))
+        believed = look.believed()
+        self.failures.observe(snapshot, believed, positions, settings.patience_s)
+        self.lives.observe(snapshot, listed, look.sources, look.read(), believed.keys())
+        self.falls.observe(look, settings.interval_s, look.rests())
+        if self._seen[0] is look.mirrors and self._seen[1] is look.newest_syncs:
+            return  # there is no other sync than at the last look
+        self._seen = (look.mirrors, look.newest_syncs)
+        for who, views in look.mirrors.items():
+            for view in views:
+                if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):
+                    self.synced.add((*who, view.topic, view.partition))
+
+    @property
+    def urgent(self) -> bool:
+        """Would a restart now forget what nothing tells again?"""
+        return self.failures.urgent
+
+    def settle(self, blind: Callable[[Key], bool]) -> None:
+        """The rules have asked."""
+        self.held.settle(blind)
+
+    def remembered(self) -> Told:
+        """What a restart must not forget."""
+        return Told(
+            held=self.held.remembered(),
+            failures=self.failures.remembered(),
+            lives=self.lives.remembered(),
+            falls=self.falls.remembered(),
+        )
+
+    def recall(self, told: Told) -> None:
+        """Go on from there."""
+        self.held.recall(told.held)
+        self.failures.recall(told.failures)
+        self.lives.recall(told.lives)
+        self.falls.recall(told.falls)

@@ -1,0 +1,192 @@
+"""What is wrong now, and since when: the rules' findings from one moment to the next.
+
+A finding is held for as long as its rule says it. One that a rule says no more is mended, unless we
+have gone blind to what it was seen in: then it stays, for a day at most, and says when it was last
+seen. Called by judge.py only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from offsetwatch.judge.findings.advice import with_advice
+from offsetwatch.judge.findings.list_phrases import time_of
+from offsetwatch.judge.findings.memory import Memory, Told, decoded
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.findings.rules.registry import RULES, explained
+from offsetwatch.judge.findings.visibility import Blindness
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
+from offsetwatch.state.snapshot import Snapshot
+
+BLIND_S_MAX: Final = 86_400.0
+# Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
+# snapshot a second of a hundred thousand partitions does.
+LOOKS_PER_INTERVAL: Final = 12
+LAST_SEEN: Final = "last seen"
+_BLIND: Final = EvidenceItem("its input", "unavailable now")
+VERSION: Final = 1
+
+_WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+_Key = tuple[str, str, str, str]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A finding, and when a rule last said it."""
+
+    finding: Finding
+    seen_at: float
+
+
+class _Remembered(msgspec.Struct, frozen=True):
+    """The document of findings.json."""
+
+    kept: tuple[_Kept, ...]
+    memory: Told
+    version: int
+
+
+class Register:
+    """See the module. `urgent` until what is new has been remembered."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._memory = Memory()
+        self._kept: dict[_Key, _Kept] = {}
+        self._looked: Look | None = None
+        self._found: tuple[Finding, ...] = ()
+        self._runs: tuple[FailureRun, ...] = ()
+        self._told = b""
+        self._changed = False
+        self._unlisted: frozenset[_Key] = frozenset()  # beyond FINDINGS_MAX
+        self._cuts = 0
+
+    @property
+    def urgent(self) -> bool:
+        """Would a restart now forget something that was found or mended, or a failure counted?"""
+        return self._changed or self._memory.urgent
+
+    def found(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """Everything that is wrong in a judged snapshot, the worst first."""
+        if self._looked is None or self._due(self._looked.snapshot, snapshot):
+            self._look(Look(snapshot, self._looked))
+        return self._found
+
+    @property
+    def newest(self) -> tuple[Finding, ...]:
+        """What the newest look found."""
+        return self._found
+
+    def _due(self, before: Snapshot, now: Snapshot) -> bool:
+        apart = self._settings.interval_s / LOOKS_PER_INTERVAL
+        return now.ready is not before.ready or not 0 <= now.at - before.at < apart
+
+    def _look(self, look: Look) -> None:
+        self._looked = look
+        self._memory.observe(look, self._settings)
+        seen = Seen(look=look, settings=self._settings, memory=self._memory)
+        said = {
+            finding.key: finding
+            for _, rule in RULES
+            for finding in rule(seen)
+            if _is_of_existing(finding, look)
+        }
+        blindness = Blindness(look)
+        self._memory.settle(blindness.hides)
+        now = look.snapshot.at
+        kept = {key: _Kept(finding, now) for key, finding in said.items()}
+        for key, old in self._kept.items():
+            since = min(old.finding.since, now)  # the clock may be set back
+            lately = abs(now - old.seen_at) < BLIND_S_MAX
+            if _is_excluded(old.finding, look):
+                continue
+            if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
+                # If anything is said of it, then from memory alone.
+                kept[key] = _Kept(replace(old.finding, since=since), old.seen_at)
+            elif key in kept:
+                kept[key] = _Kept(replace(said[key], since=since), now)
+        self._changed |= kept.keys() != self._kept.keys()
+        self._kept = kept
+        without_rest = frozenset(at.connect_cluster for at in look.snapshot.topology.listings)
+        told = sorted(
+            (
+                with_advice(finding, self._settings.runbooks_url, without_rest)
+                for finding in explained(_shown(at, now) for at in kept.values())
+            ),
+            key=_order,
+        )
+        self._count_unlisted(told[FINDINGS_MAX:])
+        self._found = tuple(told)
+        self._runs = self._memory.failures.runs()
+
+    def _count_unlisted(self, beyond: list[Finding]) -> None:
+        """Count what documents do not list; it stands, and is notified, like the others."""
+        keys = frozenset(finding.key for finding in beyond)
+        self._cuts += len(keys - self._unlisted)
+        self._unlisted = keys
+
+    @property
+    def failure_runs(self) -> tuple[FailureRun, ...]:
+        """Who fails over and over, as of the newest look."""
+        return self._runs
+
+    @property
+    def dropped(self) -> tuple[tuple[str, int], ...]:
+        """How many findings documents ever left out, as a snapshot says it; nothing for none."""
+        return (("findings_max", self._cuts),) if self._cuts else ()
+
+    def remembered(self) -> bytes | None:
+        """What a restart must not forget; None while there is nothing new."""
+        told = msgspec.json.encode(
+            _Remembered(
+                kept=tuple(self._kept.values()),
+                memory=self._memory.remembered(),
+                version=VERSION,
+            )
+        )
+        if told == self._told:
+            return None
+        self._told = told
+        self._changed = False
+        return told
+
+    def recall(self, remembered: bytes) -> None:
+        """Go on from there. Raises ValueError if it is not what `remembered` gave."""
+        told = decoded(remembered, _Remembered)
+        if told.version != VERSION:
+            raise ValueError(f"version {told.version}, and this is {VERSION}")
+        self._kept = {kept.finding.key: kept for kept in told.kept}
+        self._memory.recall(told.memory)
+        self._told = remembered
+
+
+def _is_of_existing(finding: Finding, look: Look) -> bool:
+    """Return whether its connector, if it is about one, is there and is not left out. What was
+    judged of it may be a moment older than the list without it.
+    """
+    cluster, connector = finding.connect_cluster, finding.connector
+    if connector is None:
+        return True
+    return not (_is_excluded(finding, look) or look.sight.deleted(cluster, connector))
+
+
+def _is_excluded(finding: Finding, look: Look) -> bool:
+    cluster, connector = finding.connect_cluster, finding.connector
+    return connector is not None and look.sight.excludes(cluster, connector)
+
+
+def _shown(kept: _Kept, now: float) -> Finding:
+    if kept.seen_at == now:
+        return kept.finding
+    last_seen = time_of(LAST_SEEN, kept.seen_at)
+    return replace(kept.finding, evidence=(last_seen, _BLIND, *kept.finding.evidence))
+
+
+def _order(finding: Finding) -> tuple[int, float, _Key]:
+    return (_WORST_FIRST[finding.severity], finding.since, finding.key)

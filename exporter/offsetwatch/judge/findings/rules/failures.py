@@ -1,0 +1,238 @@
+"""Rules 5 to 9: connectors and tasks that fail, once or over and over. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from offsetwatch.decode.failure import is_start_failure
+from offsetwatch.judge.findings.failure_history import CONNECTOR, FAILURES, Diary, Run, Whose
+from offsetwatch.judge.findings.list_phrases import (
+    NO_REASON,
+    examples,
+    exception_name,
+    few,
+    position_of,
+    several,
+    time_of,
+)
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+
+POSITION_CHARS_MAX: Final = 80  # in a headline
+# What has failed and does not now is over once that lasts for three intervals.
+_NOT_NOW = "FAILED until recently"
+
+
+def connector_failed(seen: Seen) -> Iterator[Finding]:
+    """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing. It is
+    over once it has run, or rested, for three intervals.
+    """
+    unsettled = seen.memory.failures.unsettled()
+    for who, view in seen.look.connectors.items():
+        again = unsettled.get(who, {}).get(CONNECTOR)
+        if view.state == "failed" or again is not None:
+            fails = view.state == "failed"
+            failure = view.failure if fails else again
+            yield seen.found(
+                FindingName.CONNECTOR_FAILED,
+                Severity.CRITICAL,
+                who,
+                f"{'FAILED' if fails else _NOT_NOW}: {exception_name(failure)}.",
+                evidence=(
+                    *((EvidenceItem("error", failure),) if failure else ()),
+                    *_failed_since(seen, (*who, CONNECTOR)),
+                ),
+            )
+
+
+def task_failed(seen: Seen) -> Iterator[Finding]:
+    """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves. It is over
+    once they have run, or rested, for three intervals: until then they may fail again.
+    """
+    unsettled = seen.memory.failures.unsettled()
+    for who, view in seen.look.connectors.items():
+        failed = [task for task in view.tasks if task.state == "failed"]
+        fails = bool(failed)
+        numbers = {task.number for task in failed}
+        failed += [
+            Task(number, "", failure or None)
+            for number, failure in unsettled.get(who, {}).items()
+            if number != CONNECTOR and number not in numbers
+        ]
+        if not failed:
+            continue
+        numbers = {task.number for task in failed}
+        running = any(at.state == "running" and at.number not in numbers for at in view.tasks)
+        total = len(numbers | {task.number for task in view.tasks})
+        first = failed[0]
+        alone = total == 1 and first.failure
+        where = _only_position(seen, (*who, first.number)) if alone else ""
+        many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
+        yield seen.found(
+            FindingName.TASK_FAILED,
+            Severity.WARNING if running else Severity.CRITICAL,
+            who,
+            f"{many} {'FAILED' if fails else _NOT_NOW}: {exception_name(first.failure)}{where}.",
+            evidence=(*examples([_failure(task) for task in failed]), *_since(seen, who, failed)),
+        )
+
+
+def poison_suspected(seen: Seen) -> Iterator[Finding]:
+    """Rule 7: a task failed three times or more with the same kind of error, was started again in
+    between, and stands where it stood: what comes next cannot be got past. Of a connector whose
+    other partitions moved meanwhile only those count in which work is known to wait. A task that
+    fails while it starts has read no record: rules 6 and 8 report it.
+    """
+    found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
+    runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
+    for (*who, number), run in sorted(runs):
+        whose = (who[0], who[1])
+        if number == CONNECTOR or run.count < FAILURES or is_start_failure(run.failure):
+            continue
+        stuck = _stuck(seen, whose, run)
+        if stuck:
+            found.setdefault(whose, []).append((number, run, stuck))
+    for whose, tasks in found.items():
+        number, run, stuck = max(tasks, key=lambda at: at[1].count)
+        where = [position_of(f"{of} position", text) for of, text in stuck.items() if of]
+        yield seen.found(
+            FindingName.POISON_SUSPECTED,
+            Severity.CRITICAL,
+            whose,
+            f"task {number} failed {run.count} times at the same position: "
+            f"{exception_name(run.failure)}{_at(stuck)}; restarts will not help.",
+            evidence=(
+                EvidenceItem("error", run.failure or "not reported"),
+                *examples(where or [EvidenceItem("position", "no commit yet")]),
+                EvidenceItem("task", few(at[0] for at in tasks)),
+                time_of("first failed", run.first_at),
+                time_of("last failed", run.last_at),
+            ),
+        )
+
+
+def restart_loop(seen: Seen) -> Iterator[Finding]:
+    """Rule 8: a connector or a task was started again after a failure three times or more within a
+    window: whoever restarts it hides that it is ill.
+    """
+    window_s = seen.settings.window * seen.settings.interval_s
+    found: dict[Who, list[tuple[int, int, Diary]]] = {}
+    restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
+    for (*who, number), diary in sorted(restarted):
+        count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
+        if count >= FAILURES:
+            found.setdefault((who[0], who[1]), []).append((number, count, diary))
+    for whose, ill in found.items():
+        number, count, diary = max(ill, key=lambda at: at[1])
+        run = diary.run
+        yield seen.found(
+            FindingName.RESTART_LOOP,
+            Severity.WARNING,
+            whose,
+            f"{_name(number)}failed and was restarted {FAILURES} times or more within "
+            f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
+            evidence=(
+                EvidenceItem("restarted", count, TIMES),
+                EvidenceItem("error", (run.failure if run is not None else "") or "not reported"),
+                EvidenceItem("failing", few(_name(at[0]).strip() or "the connector" for at in ill)),
+                time_of("last restart", diary.restarts[-1]),
+                EvidenceItem(
+                    "position", "did not move" if run is not None and not run.moved else "moved"
+                ),
+            ),
+        )
+
+
+def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
+    """Rule 9: for two intervals (a commit is one old) a sink's group has stood before the start of
+    the log: records it had not read are deleted, and some sinks never commit again.
+    """
+    for who, views in seen.look.sinks.items():
+        below = [
+            view
+            for view in views
+            if view.log_start is not None
+            and view.committed is not None
+            and view.committed < view.log_start
+            and view.caught_up is not True  # what was deleted may be transaction markers alone
+            and seen.lasts("below", who, f"{view.topic}-{view.partition} {view.committed}")
+            >= 2 * seen.settings.interval_s
+        ]
+        if below:
+            gone = sum((view.log_start or 0) - (view.committed or 0) for view in below)
+            yield seen.found(
+                FindingName.SINK_BELOW_LOG_START,
+                Severity.CRITICAL,
+                who,
+                f"lost up to {several(gone, 'record')} that were deleted before it read them; its "
+                "position lies before the log start.",
+                evidence=examples(
+                    [
+                        (
+                            EvidenceItem(
+                                f"{view.topic}-{view.partition} position", view.committed, OFFSET
+                            ),
+                            EvidenceItem(
+                                f"{view.topic}-{view.partition} log start", view.log_start, OFFSET
+                            ),
+                        )
+                        for view in below
+                    ]
+                ),
+            )
+
+
+def _stuck(seen: Seen, who: Who, run: Run) -> dict[str, str]:
+    """Where it stands: all that never moved, or of it what has work if something else did move."""
+    if not run.moved:
+        return run.same
+    waiting = {
+        f"{view.topic}-{view.partition}"
+        for view in (*seen.look.mirrors.get(who, ()), *seen.look.sinks.get(who, ()))
+        if view.lag and not view.caught_up
+    }
+    return {of: text for of, text in run.same.items() if of in waiting}
+
+
+def _name(number: int) -> str:
+    return "" if number == CONNECTOR else f"task {number} "
+
+
+def _at(positions: Mapping[str, str]) -> str:
+    """Say where, if that is one position."""
+    if len(positions) != 1:
+        return ""
+    ((label, text),) = positions.items()
+    shown = f" at {label}@{text}"
+    return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
+
+
+def _only_position(seen: Seen, whose: Whose) -> str:
+    """Say where a task stands that has one position and has not moved since it failed."""
+    diary = seen.memory.failures.of.get(whose)
+    run = None if diary is None else diary.run
+    return "" if run is None or run.moved else _at(run.same)
+
+
+def _failure(task: Task) -> EvidenceItem:
+    failure = task.failure or NO_REASON
+    text = failure if task.state == "failed" else f"not now: {failure}"
+    return EvidenceItem(f"task {task.number}", text)
+
+
+def _since(seen: Seen, who: Who, failed: list[Task]) -> Evidence:
+    return _failed_since(seen, (*who, failed[0].number))
+
+
+def _failed_since(seen: Seen, whose: Whose) -> Evidence:
+    diary = seen.memory.failures.of.get(whose)
+    if diary is None or diary.run is None:
+        return ()
+    return (
+        time_of("failed", diary.run.last_at),
+        EvidenceItem("failed in a row", diary.run.count, TIMES),
+    )

@@ -1,0 +1,284 @@
+"""Rules 22, 23 and 32: what keeps us, and Connect, from seeing, and what metrics lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from offsetwatch.judge.findings.list_phrases import examples, few, time_of
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.findings.unreachable_clusters import (
+    UNANSWERED,
+    KafkaInputs,
+    judged_from,
+    silence,
+)
+from offsetwatch.model.evidence import RECORDS, Evidence, EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    OPEN_TRANSACTION,
+    REST_OFFSETS,
+    Frozen,
+    InputId,
+    rest_offsets_input,
+)
+from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
+from offsetwatch.state.connect.connect_cluster import UNREADABLE
+from offsetwatch.state.connect.rest_fallback import is_done_without, polled_instead
+from offsetwatch.state.snapshot import InputView
+
+FAILURES: Final = 3
+NAMED_MAX: Final = 5  # connectors or partitions in one finding
+# Without these no metric tells how far a connector is; of the others another one does.
+_NEEDED: Final = frozenset(
+    {
+        SeriesGroup.SOURCE_PARTITIONS,
+        SeriesGroup.SINK_PARTITIONS,
+        SeriesGroup.TOPICS,
+        SeriesGroup.CONNECTORS,
+    }
+)
+# What may be missing for a while where everything is new: nobody has committed yet.
+_LATE: Final = frozenset({"topic_not_settled", "not_found"})
+
+
+def hanging_transaction(seen: Seen) -> Iterator[Finding]:
+    """Rule 22: an open transaction on an internal topic hides what was written after it began, from
+    us and from a worker that is started.
+    """
+    offsets_topics = seen.snapshot.topology.offsets_topics
+    clusters = {InputId.of_tail(at.at): at.connect_cluster for at in offsets_topics}
+    for view in seen.snapshot.inputs:
+        held = _held(view)
+        if held:  # whatever the last attempt came to
+            hidden = sum(frozen.hidden for frozen in held)
+            yield seen.found(
+                FindingName.HANGING_TRANSACTION,
+                Severity.CRITICAL,
+                (clusters.get(view.id, ""), None),
+                f"Topic {view.id.input} has a hanging transaction, which hides all later offsets: "
+                "workers that start wait for its end.",
+                subject=view.id.input,
+                evidence=(
+                    *_partitions(held),
+                    EvidenceItem("hidden", hidden, RECORDS),
+                ),
+            )
+
+
+def input_down(seen: Seen) -> Iterator[Finding]:
+    """Rule 23: something that we read has failed for an interval, three times in a row or for so
+    long that what it told is out of date. What it would show is not known, neither good nor bad.
+    """
+    extra = {InputId.of_tail(at.at) for at in seen.snapshot.topology.statuses}
+    extra -= {InputId.of_tail(at) for at in seen.snapshot.topology.awaited()}
+    unanswered: dict[str, list[tuple[str, InputView]]] = {}
+    rest = {
+        rest_offsets_input(at.connect_cluster, at.connector): at for at in seen.snapshot.by_rest
+    }
+    silent = KafkaInputs(seen.snapshot, frozenset(extra)).silent()
+    of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
+    lost: set[str] = set()
+    for view in seen.snapshot.inputs:
+        if view.id in extra or not _down(seen, view):
+            continue
+        if view.id in of_silent:
+            lost.add(of_silent[view.id])
+            continue
+        if view.id.kind == REST_OFFSETS:
+            at = rest.get(view.id)
+            if at is not None and not seen.look.blind_to_state((at.connect_cluster, "")):
+                unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
+            continue
+        cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
+        since = view.last_success_at
+        named = view.id.in_words
+        text = f"{named[0].upper()}{named[1:]} {_trouble(view)}.{_instead(seen, view)}"
+        severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
+        if view.id.kind == CONNECT_REST and view.last_reason in UNANSWERED:
+            text, severity = _connect_silent(seen, view), Severity.CRITICAL
+        yield seen.found(
+            FindingName.INPUT_DOWN,
+            severity,
+            (cluster, None),
+            text,
+            subject=f"{view.id.kind} {view.id.input}",
+            evidence=(
+                EvidenceItem("reason", view.last_reason or "stale"),
+                EvidenceItem("last read", "never")
+                if since is None
+                else time_of("last read", since),
+                *((EvidenceItem("error", view.last_error),) if view.last_error else ()),
+                *_unread(view),
+                *_partitions(_sick(view)),
+            ),
+        )
+
+    for kafka in sorted(lost):
+        yield _kafka_silent(seen, kafka, silent[kafka])
+    for cluster, views in unanswered.items():
+        # After an outage of all of REST the states are polled again before the offsets are.
+        if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
+            yield _unanswered(seen, cluster, views)
+
+
+def series_dropped(seen: Seen) -> Iterator[Finding]:
+    """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
+    by_limit: dict[str, list[SeriesLeftOut]] = {}
+    for at in seen.snapshot.left_out:
+        by_limit.setdefault(at.limit, []).append(at)
+    for limit, found in sorted(by_limit.items()):
+        needed = any(at.group in _NEEDED for at in found)
+        yield seen.found(
+            FindingName.SERIES_DROPPED,
+            Severity.WARNING if needed else Severity.INFO,
+            ("", None),
+            f"Metrics leave out {few(at.group for at in found)} beyond limits.{limit}; the API and "
+            "the command line show them.",
+            subject=limit,
+            evidence=tuple(item for at in found for item in _left_out(at)),
+        )
+
+
+def _left_out(at: SeriesLeftOut) -> Evidence:
+    owners = EvidenceItem(at.group, few(map(_owner_name, sorted(at.owners))))
+    if at.series is None:
+        return (owners,)
+    return (owners, EvidenceItem(f"{at.group}, series", at.series, "series"))
+
+
+def _owner_name(owner: Owner) -> str:
+    cluster, *names = owner
+    return f"{cluster}/{'->'.join(names)}"
+
+
+def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
+    """Return one finding of all inputs of a Kafka cluster, by the key of its log ends."""
+    flows = judged_from(seen.snapshot.topology, kafka)
+    effect = f"; replication {few(flows)} cannot be judged" if flows else ""
+    needed = any(not _can_do_without(seen, view) for view in views)
+    return seen.found(
+        FindingName.INPUT_DOWN,
+        Severity.CRITICAL if needed else Severity.INFO,
+        ("", None),
+        f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} {silence(views)}{effect}.",
+        subject=f"{views[0].id.kind} {views[0].id.input}",
+        evidence=examples(
+            [
+                EvidenceItem(f"{view.id.kind} {view.id.input}", view.last_error or "no answer")
+                for view in views
+            ]
+        ),
+    )
+
+
+def _connect_silent(seen: Seen, view: InputView) -> str:
+    cluster = view.id.connect_cluster
+    address = seen.settings.address("connect", cluster)
+    return (
+        f"Connect cluster {cluster}{address} {silence([view])}; the states of its connectors are "
+        "unknown."
+    )
+
+
+def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) -> Finding:
+    """Connectors of one Connect cluster whose offsets REST does not tell, in one finding."""
+    return seen.found(
+        FindingName.INPUT_DOWN,
+        Severity.WARNING,
+        (cluster, None),
+        f"Connect cluster {cluster}: the offsets of {len(views)} connector(s) cannot be read: "
+        f"{views[0][1].last_error or 'no answer'}.",
+        subject=f"{REST_OFFSETS} {cluster}",
+        evidence=tuple(
+            EvidenceItem(connector, view.last_error or "stale")
+            for connector, view in views[:NAMED_MAX]
+        ),
+    )
+
+
+def _instead(seen: Seen, view: InputView) -> str:
+    """Say what stands in for an offsets topic."""
+    count = len(polled_instead(seen.snapshot, view))
+    return f" The offsets of {count} connector(s) come from REST instead." if count else ""
+
+
+def _trouble(view: InputView) -> str:
+    sick = _sick(view)
+    if sick and view.live:
+        return f"has {len(sick)} partition(s) that cannot be read; the others can"
+    if view.up and view.tail is not None and view.tail.behind:
+        return "is written faster than offsetwatch reads it"
+    return f"cannot be read: {view.last_error or 'no answer'}"
+
+
+def _unread(view: InputView) -> Evidence:
+    behind = 0 if view.tail is None or not view.up else view.tail.behind
+    return (EvidenceItem("left to read", behind, RECORDS),) if behind else ()
+
+
+def _partitions(sick: tuple[Frozen, ...]) -> Evidence:
+    return tuple(EvidenceItem(f"partition {at.partition}", at.detail) for at in sick[:NAMED_MAX])
+
+
+def _held(view: InputView) -> tuple[Frozen, ...]:
+    """Return the partitions of a tail that an open transaction holds."""
+    frozen = () if view.tail is None else view.tail.frozen
+    return tuple(at for at in frozen if at.reason == OPEN_TRANSACTION)
+
+
+def _sick(view: InputView) -> tuple[Frozen, ...]:
+    """Return the partitions of a tail that cannot be read while others can."""
+    frozen = () if view.tail is None else view.tail.frozen
+    return tuple(at for at in frozen if at.reason != OPEN_TRANSACTION)
+
+
+def _down(seen: Seen, view: InputView) -> bool:
+    who = ("", "")
+    subject = f"{view.id.kind} {view.id.input}"
+    total = sum(count for _, count in view.errors)
+    if view.last_reason == OPEN_TRANSACTION:
+        return False  # rule 22
+    # A tail that is not caught up is slow, not down.
+    begun = view.last_success_at is not None and (view.tail is None or view.tail.caught_up)
+    stale = begun and not view.live
+    failing = not view.up and view.last_reason is not None
+    if not (stale or failing):
+        return False
+    late = view.last_reason in _LATE
+    # The one that it is down with is the first. That a topic was not there is another trouble than
+    # that its tail begins anew, once, when it is there again.
+    key = ("input", *who, f"{subject} is not there" if late else subject)
+    at, before = seen.memory.held.since(key, seen.now, float(total - 1))
+    lasts = seen.now - at
+    if late:
+        return not _half_reset(seen, view) and lasts >= seen.settings.patience_s
+    return lasts >= seen.settings.interval_s and (
+        stale or bool(_sick(view)) or total - before >= FAILURES
+    )
+
+
+def _half_reset(seen: Seen, view: InputView) -> bool:
+    """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
+    key = ("gone", "", "", view.id.input)
+    flows = {
+        who
+        for who, at in seen.look.flows.items()
+        if at.offset_syncs is not None and InputId.of_tail(at.offset_syncs) == view.id
+    }
+    if not any(where[:2] in flows for where in seen.memory.synced) and not seen.memory.held.has(
+        key
+    ):
+        return False
+    seen.memory.held.since(key, seen.now)  # so that a restart knows that it was there
+    return True
+
+
+def _can_do_without(seen: Seen, view: InputView) -> bool:
+    if is_done_without(seen.snapshot, view):
+        return True
+    listings = seen.snapshot.topology.listings
+    listed = {InputId.of_tail(topic) for at in listings for topic in at.topics()}
+    return view.id in listed and view.last_reason in UNREADABLE

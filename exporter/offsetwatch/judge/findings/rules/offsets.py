@@ -1,0 +1,274 @@
+"""Rules 15 to 20: offsets that mean something else than people believe, and the topics they lie in.
+Registered in rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from offsetwatch.decode.dialects import begins_anew, is_foreign
+from offsetwatch.decode.jsontext import parse_flat_map
+from offsetwatch.judge.findings.list_phrases import examples, several, time_of
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.progress.evidence import text_of
+from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.observations import InputId
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
+from offsetwatch.state.snapshot import SourcePartitionView, SyncView
+
+_SEVERITIES: Final = {
+    SHARED: Severity.CRITICAL,
+    NOT_COMPACTED: Severity.CRITICAL,
+    OVERSIZE: Severity.INFO,
+}
+_WORST_FIRST: Final = tuple(Severity)
+_MIRRORED: Final = "mirror_source"
+_ALWAYS: Final = -1.0  # a level that every position is above
+
+_Shows = Callable[[SourcePartitionView], Evidence]
+
+
+def half_reset(seen: Seen) -> Iterator[Finding]:
+    """Rule 15: of the two places in which MM2 keeps a position, one was reset and the other was
+    not, for two intervals. Either the offset is gone, or was set back, while an older sync still
+    stands further on; or the syncs are gone while the offset stands and goes on.
+
+    In between: MM2 writes a sync with the first record that it copies after a start and commits
+    within an interval, so that a healthy flow, a new one too, is never so for two.
+    """
+    wait_s = 2 * seen.settings.interval_s
+    for who, flow in seen.look.flows.items():
+        if not seen.look.has_own_syncs(flow):
+            continue  # it emits none; or nobody can tell whose they are
+        halves = [
+            half
+            for subject, half in (*_kept_offsets(seen, who, flow), *_kept_syncs(seen, who, flow))
+            if seen.lasts("half_reset", who, subject) >= wait_s
+        ]
+        if halves:
+            yield seen.found(
+                FindingName.HALF_RESET,
+                Severity.WARNING,
+                who,
+                f"is half reset in {several(len(halves), 'partition')}: its offsets and its offset "
+                "syncs contradict each other, so MirrorMaker translates consumer groups wrongly "
+                "or not at all.",
+                evidence=(
+                    *examples(halves),
+                    EvidenceItem("offset syncs", str(flow.offset_syncs)),
+                ),
+            )
+
+
+def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
+    """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
+    the word of a task that runs again, and commits within an interval.
+    """
+    interval_s = seen.settings.interval_s
+    syncs = seen.look.syncs(who[0])
+    copied = {(view.topic, view.partition) for view in seen.look.mirrors.get(who, ())}
+    for topic, number in _reset(seen, who, flow):
+        sync = syncs.get((flow.source, flow.target, topic, number))
+        # What it copies no longer may well have a sync for ever.
+        wanted = not copied or (topic, number) in copied
+        if sync is not None and wanted and sync.read_by < seen.now - interval_s:
+            yield f"{topic}-{number}", _half(f"{topic}-{number}", None, sync)
+    for view in seen.look.mirrors.get(who, ()):
+        sync = syncs.get((view.source, view.target, view.topic, view.partition))
+        if (
+            sync is not None
+            and view.committed is not None
+            and view.committed_at is not None
+            and sync.upstream_offset > view.committed
+            and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
+        ):
+            partition = f"{view.topic}-{view.partition}"
+            yield partition, _half(partition, view.committed, sync)
+
+
+def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
+    """The upstream partitions whose offset was taken back: a tombstone, or what means as much to
+    MirrorMaker, stands there.
+    """
+    for view in seen.look.sources.get(who, ()):
+        gone = view.offset is None or begins_anew(view.dialect, view.offset)
+        if gone and view.log_offset is not None and view.dialect == _MIRRORED:
+            key = parse_flat_map(view.identity.encode()) or {}
+            topic, number = key.get("topic"), key.get("partition")
+            ours = key.get("cluster") == flow.source
+            if ours and isinstance(topic, str) and isinstance(number, int):
+                yield topic, number
+
+
+def _half(partition: str, offset: int | None, sync: SyncView | None) -> Evidence:
+    """Return both places, of which one was reset."""
+    found = (
+        EvidenceItem(f"{partition} offset", offset, OFFSET),
+        EvidenceItem(f"{partition} sync", None if sync is None else sync.upstream_offset, OFFSET),
+    )
+    return found if sync is None else (*found, time_of(f"{partition} sync written", sync.at))
+
+
+def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
+    """There is no sync although there was one; or, where their topic is there, although the offset
+    has moved since there was none.
+    """
+    there = _can_be_absent(seen, flow)
+    if there is None:
+        return
+    # A topic that is gone is believed to be before what was read of it is out of date.
+    syncs = seen.look.syncs(who[0]) if there else {}
+    for view in seen.look.mirrors.get(who, ()):
+        of = (view.source, view.target, view.topic, view.partition)
+        if view.committed is None or of in syncs:
+            continue
+        subject = f"{view.topic}-{view.partition}"
+        had = (*who, view.topic, view.partition) in seen.memory.synced
+        key = ("unsynced", *who, subject)
+        if had or there or seen.memory.held.has(key):
+            level = _ALWAYS if had else float(view.committed)
+            if view.committed > seen.memory.held.since(key, seen.now, level)[1]:
+                yield subject, _half(subject, view.committed, None)
+
+
+def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
+    """May a sync that is not there be said to be missing? None: no, the topic is not read. True:
+    yes, the topic is there and read to its end; False: the topic is gone.
+    """
+    topic = flow.offset_syncs
+    view = None if topic is None else seen.look.inputs.get(InputId.of_tail(topic))
+    if view is None:
+        return None
+    if view.last_reason == "not_found":
+        return False
+    whole = view.live and view.tail is not None and not view.tail.frozen
+    return True if whole else None
+
+
+def remnant_offsets(seen: Seen) -> Iterator[Finding]:
+    """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
+    on from: one of another class does not look them up. Told until they have moved or are gone.
+    """
+    for who, life in seen.memory.lives.of.items():
+        if not life.left_over or who in seen.memory.lives.unlisted:
+            continue
+        listed = seen.look.connectors.get(who)
+        class_name = "" if listed is None else listed.class_name
+        now = {
+            at.label: at.offset.text
+            for at in seen.look.sources.get(who, ())
+            if at.offset and not is_foreign(at.dialect, class_name)
+        }
+        kept = [
+            EvidenceItem(label, text)
+            for label, text in life.left_over.items()
+            if now.get(label) == text
+        ]
+        if kept:
+            yield seen.found(
+                FindingName.REMNANT_OFFSETS,
+                Severity.WARNING,
+                who,
+                f"is new and continues from {several(len(kept), 'offset')} of an earlier connector "
+                "of the same name.",
+                evidence=(time_of("created after", life.born), *examples(kept)),
+            )
+
+
+def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
+    """Rule 17: a connector was given an offsets topic of its own, and offsets stand in the
+    cluster's topic alone: Connect does not look there any more.
+    """
+    for who, views in seen.look.marked.items():
+        shadows = [view for view in views if view.shadow is not None]
+        if shadows:
+            yield seen.found(
+                FindingName.STARTS_FROM_SCRATCH,
+                Severity.WARNING,
+                who,
+                f"will read {several(len(shadows), 'source partition')} from the start: it moved "
+                "to an offsets topic of its own without its offsets.",
+                evidence=examples(
+                    [
+                        EvidenceItem(f"{view.label} left behind", view.shadow.text)
+                        for view in shadows
+                        if view.shadow is not None
+                    ]
+                ),
+            )
+
+
+def duplicate_keys(seen: Seen) -> Iterator[Finding]:
+    """Rule 18: somebody else wrote offsets under raw keys that no task looks up: bytes that no
+    worker writes, or another order of the fields, as REST writes it, beside which the connector
+    went on under its own. A connector's own keys are never meant, however many it has.
+    """
+    yield from _of_sources(
+        seen,
+        FindingName.DUPLICATE_KEYS,
+        _stray_keys,
+        "with offsets under keys that its task does not look up: another client's change of them "
+        "had no effect.",
+    )
+
+
+def _stray_keys(view: SourcePartitionView) -> Evidence:
+    if not view.strays:
+        return ()
+    count = EvidenceItem(view.label, view.strays, "other raw keys")
+    own = view.keys is not None and view.keys.own is not None and view.raw_key
+    if not own:
+        return (count,)
+    return (count, EvidenceItem(f"{view.label} committed under", text_of(own)))
+
+
+def unusable_offset(seen: Seen) -> Iterator[Finding]:
+    """Rule 19: an offset that the connector's task fails on when it is started."""
+    yield from _of_sources(
+        seen,
+        FindingName.UNUSABLE_OFFSET,
+        lambda view: (
+            (EvidenceItem(view.label, view.offset.text),)
+            if view.poisoned and view.offset is not None
+            else ()
+        ),
+        "with an offset that it cannot use: its task will fail at its next start.",
+    )
+
+
+def internal_topic_problem(seen: Seen) -> Iterator[Finding]:
+    """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
+    clusters = {at.at: at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
+    found: dict[KafkaTopic, list[TopicProblem]] = {}
+    for problem in seen.snapshot.topic_problems:
+        found.setdefault(problem.at, []).append(problem)
+    for topic, problems in found.items():
+        problems.sort(key=lambda at: _WORST_FIRST.index(_severity(at)))
+        yield seen.found(
+            FindingName.INTERNAL_TOPIC_PROBLEM,
+            _severity(problems[0]),
+            (clusters.get(topic, ""), None),
+            f"Topic {topic}: {problems[0].detail}.",
+            subject=str(topic),
+            evidence=tuple(EvidenceItem(at.problem, at.detail) for at in problems),
+        )
+
+
+def _severity(problem: TopicProblem) -> Severity:
+    return _SEVERITIES.get(problem.problem, Severity.WARNING)
+
+
+def _of_sources(seen: Seen, name: FindingName, shows: _Shows, summary: str) -> Iterator[Finding]:
+    """Yield one finding per connector of the source partitions that show something."""
+    for who, views in seen.look.marked.items():
+        rows = [shown for view in views if (shown := shows(view))]
+        if rows:
+            count = several(len(rows), "source partition")
+            yield seen.found(
+                name, Severity.WARNING, who, f"has {count} {summary}", evidence=examples(rows)
+            )

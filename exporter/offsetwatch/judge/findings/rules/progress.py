@@ -1,0 +1,166 @@
+"""Rules 1 to 4: connectors that make no progress, or go back. Registered in rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from offsetwatch.judge.findings.list_phrases import examples, few, several, time_of
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.progress.evidence import raw_keys
+from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.evidence import Evidence, EvidenceItem
+from offsetwatch.model.findings import (
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+
+_NAMES = {
+    (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,
+    (ConnectorKind.MIRROR, Verdict.SILENT): FindingName.MM2_SILENT_STALL,
+    (ConnectorKind.SINK, Verdict.STALLED): FindingName.SINK_STUCK,
+    (ConnectorKind.SINK, Verdict.SILENT): FindingName.SINK_STUCK,
+    (ConnectorKind.SOURCE, Verdict.STALLED): FindingName.CONNECTOR_STALLED,
+    (ConnectorKind.SOURCE, Verdict.SILENT): FindingName.CONNECTOR_SILENT,
+}
+
+
+def stalled(seen: Seen) -> Iterator[Finding]:
+    """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
+    done.
+    """
+    partitions = _partitions(seen, Verdict.STALLED)
+    for who, judged in _judged(seen, Verdict.STALLED):
+        yield seen.found(
+            _NAMES[_kind(seen, who), Verdict.STALLED],
+            Severity.WARNING,
+            who,
+            f"makes no progress: {judged.reason}.",
+            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
+        )
+
+
+def silent(seen: Seen) -> Iterator[Finding]:
+    """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
+    that it runs. Nothing else will tell.
+    """
+    partitions = _partitions(seen, Verdict.SILENT)
+    for who, judged in _judged(seen, Verdict.SILENT):
+        yield seen.found(
+            _NAMES[_kind(seen, who), Verdict.SILENT],
+            Severity.CRITICAL,
+            who,
+            f"makes no progress: {judged.reason}.",
+            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
+        )
+
+
+def rewound(seen: Seen) -> Iterator[Finding]:
+    """Rule 3: source partitions went back and have not come as far again; not if those of other
+    connectors went back with them (rule 4), or a person set back a stopped connector's. What may
+    turn out to be copied again as a whole (rule 14) is told by that name, an interval later. A task
+    that begins to look up another raw key starts from scratch, and both keys are told.
+    """
+    falls = seen.memory.falls
+    unclear = falls.unclear(seen.now, seen.settings.interval_s)
+    found = {**_restarted(seen), **_partitions(seen, Verdict.REWOUND)}
+    for who, partitions in found.items():
+        if who in falls.meant or who in unclear:
+            continue
+        together = falls.together.get(who[0])
+        if together is not None and who[1] in together.connectors and _lately(seen, together.at):
+            continue
+        yield seen.found(
+            FindingName.REWOUND,
+            Severity.WARNING,
+            who,
+            f"went back in {several(len(partitions), 'source partition')} and reads them again"
+            f"{_why(seen, who)}.",
+            evidence=(*_examples(partitions), *_raw_keys(seen, who)),
+        )
+
+
+def _restarted(seen: Seen) -> dict[Who, list[Judgement]]:
+    """Return the partitions that began from scratch lately, by connector: of those whose offset has
+    no order, no verdict tells.
+    """
+    lately = {
+        (*who, view.label)
+        for who, views in seen.look.marked.items()
+        for view in views
+        if view.restarted is not None and _lately(seen, view.restarted.at)
+    }
+    found: dict[Who, list[Judgement]] = {}
+    for judged in seen.snapshot.judgements if lately else ():
+        of = (judged.connect_cluster, judged.connector)
+        if judged.scope is Scope.PARTITION and (*of, judged.subject) in lately:
+            found.setdefault(of, []).append(judged)
+    return found
+
+
+def _why(seen: Seen, who: Who) -> str:
+    if not any(view.restarted for view in seen.look.marked.get(who, ())):
+        return ""
+    return (
+        ": its task looks its offset up under another raw key than before and did not get the old "
+        "offset. The order of the key's fields may change at a restart (Map.of)"
+    )
+
+
+def _raw_keys(seen: Seen, who: Who) -> Evidence:
+    restarted = (view for view in seen.look.marked.get(who, ()) if view.restarted)
+    view = next(restarted, None)
+    return () if view is None else (EvidenceItem("source partition", view.label), *raw_keys(view))
+
+
+def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
+    """Rule 4: three connectors or more of a Connect cluster went back within one interval: the
+    cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Told for three
+    intervals.
+    """
+    for cluster, together in sorted(seen.memory.falls.together.items()):
+        if _lately(seen, together.at):
+            yield seen.found(
+                FindingName.REWINDS_AT_ONCE,
+                Severity.WARNING,
+                (cluster, None),
+                f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
+                "once; check the workers, not the connectors.",
+                evidence=(
+                    EvidenceItem("connectors", few(together.connectors)),
+                    time_of("last seen", together.at),
+                ),
+            )
+
+
+def _lately(seen: Seen, at: float) -> bool:
+    return 0 <= seen.now - at < seen.told_s
+
+
+def _judged(seen: Seen, verdict: Verdict) -> Iterator[tuple[Who, Judgement]]:
+    for judged in seen.look.judged(Scope.CONNECTOR, verdict):
+        yield (judged.connect_cluster, judged.connector), judged
+
+
+def _kind(seen: Seen, who: Who) -> ConnectorKind:
+    if who in seen.look.flows:
+        return ConnectorKind.MIRROR
+    view = seen.look.connectors.get(who)
+    kind = ConnectorKind.SOURCE if view is None else view.kind
+    return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
+
+
+def _partitions(seen: Seen, verdict: Verdict) -> dict[Who, list[Judgement]]:
+    """The source partitions of this verdict, by connector."""
+    found: dict[Who, list[Judgement]] = {}
+    for judged in seen.look.judged(Scope.PARTITION, verdict):
+        found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
+    return found
+
+
+def _examples(partitions: Sequence[Judgement]) -> Evidence:
+    return examples([EvidenceItem(at.subject, at.reason) for at in partitions])

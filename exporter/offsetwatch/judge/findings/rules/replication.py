@@ -1,0 +1,326 @@
+"""Rules 10 to 14 and 24 to 26: what MirrorMaker 2 has lost, is about to lose, copies again, or has
+still to copy. Registered in rules.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from offsetwatch.judge.findings.list_phrases import examples, several, time_of
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.input_visibility import found_by, rests
+from offsetwatch.judge.progress.rewinds import Recopy
+from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.judge.time_words import length, moment
+from offsetwatch.model.evidence import OFFSET, RECORDS, TIMES, Evidence, EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
+
+# Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
+NEAR_INTERVALS: Final = 60
+VERY_NEAR_INTERVALS: Final = 10
+
+
+def retention_near(seen: Seen) -> Iterator[Finding]:
+    """Rule 10: at its present pace retention reaches the position within sixty intervals, critical
+    within ten, and more of the log waits than lies before the position. A flow that keeps up has
+    all of its log before it, however short that is and however fast its start moves for a while.
+    """
+    interval_s = seen.settings.interval_s
+    for who, views in seen.look.mirrors.items():
+        near = sorted(
+            (view.headroom_s, view.topic, view.partition, view.headroom)
+            for view in views
+            if view.lag
+            and not view.caught_up
+            and view.headroom_s is not None
+            and view.headroom is not None
+            and 0 <= view.headroom < view.lag  # below that it is a loss
+            and 0 <= view.headroom_s < NEAR_INTERVALS * interval_s
+        )
+        if near:
+            soonest, first, partition, _ = near[0]
+            very = soonest < VERY_NEAR_INTERVALS * interval_s
+            within_s = (VERY_NEAR_INTERVALS if very else NEAR_INTERVALS) * interval_s
+            yield seen.found(
+                FindingName.MM2_RETENTION_NEAR,
+                Severity.CRITICAL if very else Severity.WARNING,
+                who,
+                f"is about to lose records: within {length(within_s)} retention reaches what it "
+                f"has not replicated in {several(len(near), 'partition')}, first in "
+                f"{first}-{partition}.",
+                evidence=examples(
+                    [
+                        EvidenceItem(f"{topic}-{number} headroom", records, RECORDS)
+                        for _, topic, number, records in near
+                    ]
+                ),
+            )
+
+
+def records_lost(seen: Seen) -> Iterator[Finding]:
+    """Rule 11: upstream records were deleted before they were replicated. Told while the position
+    lies in the hole, and for three intervals after it was found.
+    """
+    found: dict[Who, list[Loss]] = {}
+    for loss in seen.snapshot.losses:
+        who = (loss.connect_cluster, loss.connector)
+        if 0 <= seen.now - loss.at < seen.told_s or _in_hole(seen, who, loss):
+            found.setdefault(who, []).append(loss)
+    for who, losses in found.items():
+        causes = Counter[str]()
+        for loss in losses:
+            causes[loss.cause] += loss.records
+        total = sum(causes.values())
+        yield seen.found(
+            FindingName.MM2_RECORDS_LOST,
+            Severity.CRITICAL,
+            who,
+            f"can no longer replicate up to {several(total, 'upstream record')} "
+            f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
+            evidence=examples(
+                [_lost(loss) for loss in sorted(losses, key=lambda loss: -loss.records)]
+            ),
+        )
+
+
+def _in_hole(seen: Seen, who: Who, loss: Loss) -> bool:
+    return any(
+        view.headroom is not None and view.headroom < 0
+        for view in seen.look.mirrors.get(who, ())
+        if (view.topic, view.partition) == (loss.topic, loss.partition)
+    )
+
+
+def topic_recreated(seen: Seen) -> Iterator[Finding]:
+    """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
+    is still of the topic as it was or lies beyond its end, and for three intervals.
+    """
+    for at in seen.snapshot.recreations:
+        if _told(seen, at):
+            yield seen.found(
+                FindingName.MM2_TOPIC_RECREATED,
+                Severity.CRITICAL,
+                (at.connect_cluster, at.connector),
+                f"reads topic {at.topic}, {_what_became(at)}",
+                subject=at.topic,
+                evidence=(
+                    EvidenceItem("flow", f"{at.source}->{at.target}"),
+                    EvidenceItem("topic id before", at.before or "unknown"),
+                    EvidenceItem("topic id now", at.after or "unknown"),
+                    time_of("found", at.at),
+                    EvidenceItem("recreated", at.count, TIMES),
+                ),
+            )
+
+
+def _what_became(at: TopicRecreation) -> str:
+    if at.before is not None and at.before == at.after:
+        return (
+            "whose log was truncated upstream, as by an unclean leader election: its offsets are "
+            "of records that are gone."
+        )
+    return "which was deleted and created again upstream: its offsets belong to the old topic."
+
+
+def position_ahead(seen: Seen) -> Iterator[Finding]:
+    """Rule 13: for an interval (that a topic is another one may be known after its end is) a
+    position has lain beyond the end of the upstream log, and its topic is the one it was: somebody
+    altered it, or the log was cut. MM2 starts again at the beginning of the log.
+    """
+    for who, views in seen.look.mirrors.items():
+        explained = {at.topic for at in _recreated(seen, who)}
+        ahead = [
+            view
+            for view in views
+            if view.ahead
+            and seen.lasts("ahead", who, f"{view.topic}-{view.partition}")
+            >= seen.settings.interval_s
+            and view.topic not in explained
+        ]
+        if ahead:
+            yield seen.found(
+                FindingName.MM2_POSITION_AHEAD,
+                Severity.CRITICAL,
+                who,
+                f"has {several(len(ahead), 'position')} beyond the end of the upstream log: "
+                "an operator altered them, or the log was truncated. MirrorMaker will copy the "
+                "topic from its start.",
+                evidence=examples([_ahead(view) for view in _furthest(ahead)]),
+            )
+
+
+def recopy(seen: Seen) -> Iterator[Finding]:
+    """Rule 14: a flow that had offsets copies a partition again from near the start of its log, no
+    person reset it, and within an interval its topic does not turn out to be another one (rule 12).
+    Told until it has come as far again, and for three intervals.
+    """
+    found: dict[Who, list[Recopy]] = {}
+    for where, at in list(seen.memory.falls.recopies.items()):
+        over = at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s
+        if over or where[2] in {of.topic for of in _recreated(seen, where[:2])}:
+            seen.memory.falls.end(where)
+        elif abs(seen.now - at.at) >= seen.settings.interval_s:
+            found.setdefault(where[:2], []).append(at)
+    for who, again in found.items():
+        yield seen.found(
+            FindingName.RECOPY,
+            Severity.CRITICAL,
+            who,
+            f"lost its offsets and copies {several(len(again), 'partition')} a second time: the "
+            "target gets duplicates.",
+            evidence=examples(
+                [_again(at) for at in sorted(again, key=lambda at: at.again_from - at.peak)]
+            ),
+        )
+
+
+def _recreated(seen: Seen, who: Who) -> list[TopicRecreation]:
+    return [
+        at
+        for at in seen.snapshot.recreations
+        if (at.connect_cluster, at.connector) == who and _told(seen, at)
+    ]
+
+
+def _told(seen: Seen, at: TopicRecreation) -> bool:
+    """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
+    if not at.count:
+        return False
+    views = seen.look.mirrors.get((at.connect_cluster, at.connector), ())
+    stands = any(
+        view.ahead or view.partition in at.undecided for view in views if view.topic == at.topic
+    )
+    return stands or 0 <= seen.now - at.at < seen.told_s
+
+
+def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
+    return sorted(views, key=lambda view: -(view.ahead or 0))
+
+
+def _ahead(view: MirrorPartitionView) -> Evidence:
+    partition = f"{view.topic}-{view.partition}"
+    return (
+        EvidenceItem(f"{partition} position", view.lag_position, OFFSET),
+        EvidenceItem(f"{partition} log end", view.log_end, OFFSET),
+        EvidenceItem(f"{partition} beyond", view.ahead, RECORDS),
+    )
+
+
+def _lost(loss: Loss) -> Evidence:
+    partition = f"{loss.topic}-{loss.partition}"
+    return (
+        EvidenceItem(f"{partition} first offset lost", loss.first, OFFSET),
+        EvidenceItem(f"{partition} last offset lost", loss.last, OFFSET),
+        EvidenceItem(f"{partition} cause", loss.cause),
+        time_of(f"{partition} found", loss.at),
+    )
+
+
+def _again(at: Recopy) -> Evidence:
+    partition = f"{at.where[2]}-{at.where[3]}"
+    return (
+        EvidenceItem(f"{partition} copied again from", at.again_from, OFFSET),
+        EvidenceItem(f"{partition} was at", at.peak, OFFSET),
+        time_of(f"{partition} since", at.at),
+    )
+
+
+def lag_unusual(seen: Seen) -> Iterator[Finding]:
+    """Rule 24: for three intervals a flow has had more to copy than history knows of that hour of
+    the week (twice what is hardly ever exceeded, and a few). Not of one that a person has stopped
+    or paused: its lag is that person's.
+    """
+    for who, views in seen.look.mirrors.items():
+        usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
+        limit = None if usual is None else usual.lag_limit(seen.now)
+        most = None if usual is None else usual.lag_at_most(seen.now)
+        if limit is None or most is None or (view is not None and rests(view)):
+            continue
+        waiting = {
+            f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
+        }
+        total = sum(waiting.values())
+        if total <= limit or seen.lasts("lag", who) < seen.settings.patience_s:
+            continue
+        longest = sorted(waiting, key=lambda name: -waiting[name])
+        yield seen.found(
+            FindingName.MM2_LAG_UNUSUAL,
+            Severity.INFO,
+            who,
+            "has more records left to copy than usual at this hour of the week.",
+            evidence=(
+                EvidenceItem("left to copy", total, RECORDS),
+                EvidenceItem("usually at most", round(most), RECORDS),
+                *examples([EvidenceItem(name, waiting[name], RECORDS) for name in longest]),
+            ),
+        )
+
+
+def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
+    """Rule 25: for three intervals offset syncs have gone on beyond what the flow commits: another
+    MirrorMaker writes them, or its own commits fail. Not of one that a person has stopped or
+    paused.
+    """
+    for who, views in seen.look.mirrors.items():
+        connector = seen.look.connectors.get(who)
+        alone = [
+            (at.uncommitted_since, at)
+            for at in views
+            if at.uncommitted_since is not None
+            and seen.now - at.uncommitted_since >= seen.settings.patience_s
+        ]
+        if not alone or (connector is not None and rests(connector)):
+            continue
+        since = moment(min(since for since, _ in alone))
+        yield seen.found(
+            FindingName.SYNCS_WITHOUT_COMMITS,
+            Severity.CRITICAL,
+            who,
+            f"has committed less than the offset syncs of {several(len(alone), 'partition')} show "
+            f"since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
+            evidence=examples(
+                [
+                    (
+                        EvidenceItem(f"{at.topic}-{at.partition} committed", at.committed, OFFSET),
+                        EvidenceItem(f"{at.topic}-{at.partition} synced", at.synced, OFFSET),
+                    )
+                    for _, at in sorted(alone, key=lambda found: found[0])
+                ]
+            ),
+        )
+
+
+def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
+    """Rule 26: a topic that a flow copies has partitions with records which no task is to copy, and
+    MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
+    Not of one that a person has stopped or paused.
+    """
+    for who, views in seen.look.mirrors.items():
+        flow, connector = seen.look.flows.get(who), seen.look.connectors.get(who)
+        if flow is None or (connector is not None and rests(connector)):
+            continue
+        waiting = {
+            f"{at.topic}-{at.partition}": (at.log_end or 0) - (at.log_start or 0)
+            for at in views
+            if (found_at := found_by(flow, at, seen.settings.interval_s)) is not None
+            and seen.now >= found_at
+        }
+        waiting = {name: records for name, records in waiting.items() if records > 0}
+        if not waiting:
+            continue
+        why = "its refresh of topics did not assign them"
+        if flow.refresh_s is None:
+            why = "refresh.topics.enabled is false, so only a restart finds them"
+        yield seen.found(
+            FindingName.UNREPLICATED_PARTITIONS,
+            Severity.CRITICAL,
+            who,
+            f"has no task for {several(len(waiting), 'partition')} with "
+            f"{several(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
+            evidence=examples(
+                [EvidenceItem(name, waiting[name], RECORDS) for name in sorted(waiting)]
+            ),
+        )

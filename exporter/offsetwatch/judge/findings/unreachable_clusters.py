@@ -1,0 +1,82 @@
+"""Kafka and Connect clusters that do not answer: the inputs that fail together for one cause."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offsetwatch.judge.time_words import moment
+from offsetwatch.model.observations import GROUPS, LOG_ENDS, InputId
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.snapshot import InputView, Snapshot
+
+UNANSWERED: Final = frozenset({"unreachable", "timeout"})
+
+
+class KafkaInputs:
+    """Inputs of a snapshot by the Kafka cluster that they are read from."""
+
+    def __init__(self, snapshot: Snapshot, without: frozenset[InputId]) -> None:
+        self._of: dict[str, list[InputView]] = {}
+        self._groups = [
+            (view, _kafkas_of_groups(view.id, snapshot.topology))
+            for view in snapshot.inputs
+            if view.id.kind == GROUPS and view.last_reason in UNANSWERED and not view.up
+        ]
+        for view in snapshot.inputs:
+            if view.id.kafka and view.id not in without:
+                self._of.setdefault(view.id.kafka, []).append(view)
+
+    def silent(self) -> dict[str, list[InputView]]:
+        """Return the clusters of which no input answers, log ends first.
+
+        A single topic may time out where the cluster is well: without log ends every input has to
+        fail to connect. Consumer groups are asked for on several clusters: they fail with one.
+        """
+        found = {
+            kafka: sorted(views, key=lambda view: view.id.kind != LOG_ENDS)
+            for kafka, views in self._of.items()
+            if _is_silent(views)
+        }
+        for view, kafkas in self._groups:
+            for kafka in sorted(kafkas & found.keys())[:1]:
+                found[kafka].append(view)
+        return found
+
+
+def silence(views: list[InputView]) -> str:
+    """Say since when inputs do not answer."""
+    read_at = [view.last_success_at for view in views if view.last_success_at is not None]
+    return f"has not answered since {moment(max(read_at))}" if read_at else "has never answered"
+
+
+def judged_from(topology: Topology, kafka: str) -> list[str]:
+    """Return the flows that cannot be judged without a Kafka cluster, as `source->target`."""
+    homes = {at.connect_cluster for at in topology.offsets_topics if at.at.kafka == kafka}
+    return sorted(
+        {
+            f"{flow.source}->{flow.target}"
+            for flow in topology.flows
+            if kafka in {flow.upstream, flow.downstream}
+            or flow.connect_cluster in homes
+            or (flow.offset_syncs is not None and flow.offset_syncs.kafka == kafka)
+        }
+    )
+
+
+def _is_silent(views: list[InputView]) -> bool:
+    failing = [view for view in views if not (view.up and view.live)]
+    reasons = {view.last_reason for view in failing} - {None}
+    enough = UNANSWERED if any(view.id.kind == LOG_ENDS for view in views) else {"unreachable"}
+    return len(failing) == len(views) and bool(reasons) and reasons <= enough
+
+
+def _kafkas_of_groups(asked: InputId, topology: Topology) -> set[str]:
+    """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
+    found: set[str | None] = set()
+    if not asked.source:
+        found |= {at.kafka for at in topology.sinks if at.connect_cluster == asked.connect_cluster}
+    for flow in topology.flows:
+        if groups_input(flow.key) == asked:
+            found |= {flow.upstream, flow.downstream}
+    return {kafka for kafka in found if kafka is not None}

@@ -1,0 +1,323 @@
+"""What of a snapshot can be trusted to be missing: blindness told from absence.
+
+A partition that is not in a snapshot is either gone or not seen. Only where everything that would
+show it is read does its absence mean anything. Called by progress.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offsetwatch.judge.time_words import length, moment
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
+from offsetwatch.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, RestConnector, Snapshot
+
+_AT_REST: Final = frozenset({"paused", "stopped"})
+FAILED_NAMED: Final = 3  # tasks by number: a reason is a line
+REFRESH_INTERVALS: Final = 2
+_BROKEN: Final = frozenset({"failed", "unassigned", "restarting"})
+
+
+class Sight:
+    """One snapshot's inputs. Every reason is in words; None means that there is none."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        topology = snapshot.topology
+        self._ready = snapshot.ready
+        self._inputs = {view.id: view for view in snapshot.inputs}
+        self._topics = {(at.connect_cluster, at.connector): at.at for at in topology.offsets_topics}
+        self._by_rest = {(at.connect_cluster, at.connector): at for at in snapshot.by_rest}
+        self._listings = {at.connect_cluster: at.topics() for at in topology.listings}
+        self.connectors = {(at.connect_cluster, at.name): at for at in snapshot.connectors}
+        self.flows: dict[tuple[str, str], MirrorFlow] = {
+            (flow.connect_cluster, flow.connector): flow for flow in topology.flows
+        }
+        self._states: dict[str, tuple[bool, str | None]] = {}
+        self._away = {
+            (at.connect_cluster, at.connector) for at in topology.sinks if at.kafka is None
+        }
+        self._lists = {view.connect_cluster: view for view in snapshot.lists}
+        self._wants_connector = snapshot.wants_connector
+        self._histories = snapshot.histories
+        self._alive: frozenset[tuple[str, str]] | None = None
+        self._at = snapshot.at
+        self._cut = any(reason == "source_partitions_max" for reason, _ in snapshot.dropped)
+        self._usual = snapshot.usual.of
+        self._advanced = _advanced(snapshot) if self._usual else {}
+
+    def unusual(self, of: tuple[str, str]) -> str | None:
+        """How a connector pauses for longer than its history knows any, in words."""
+        usual, since = self._usual.get(of), self._advanced.get(of)
+        if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
+            return None
+        limits = [
+            *([f"lasted for {length(usual.pause_s)}"] if usual.pause_s is not None else []),
+            *(
+                [f"missed {usual.pause_advances:.1f} expected advances"]
+                if usual.pause_advances is not None
+                else []
+            ),
+        ]
+        return (
+            f"nothing advanced since {moment(since)}, and in its history no pause "
+            f"{' or '.join(limits)}"
+        )
+
+    def states_of(self, cluster: str) -> tuple[bool, str | None]:
+        """Are the states of its connectors known, and if they could be and are not, why."""
+        found = self._states.get(cluster)
+        if found is None:
+            found = self._states[cluster] = self._look_for_states(cluster)
+        return found
+
+    def state_of(self, cluster: str, connector: str) -> str | None:
+        """Why the state of a connector is not known; None: it is, or there is no such connector."""
+        _, blind = self.states_of(cluster)
+        if blind is not None:
+            return blind
+        view = self.connectors.get((cluster, connector))
+        if view is None:
+            return self._unlisted(cluster, connector)
+        return "Connect reports no state of it" if view.state == UNKNOWN_STATE else None
+
+    def without_configuration(self, cluster: str, connector: str) -> str | None:
+        """Return why the configuration of a connector is not known; None: it is."""
+        view = self._lists.get(cluster)
+        told_at = None if view is None else view.without_configuration.get(connector)
+        if told_at is None:
+            return None
+        return f"Connect lists it without its configuration, last read at {moment(told_at)}"
+
+    def deleted(self, cluster: str, connector: str) -> bool:
+        """Is it certain that there is no such connector any more? One that the configuration
+        leaves out is in no list that is shown, whether it is there or not.
+        """
+        if cluster not in self._lists and cluster not in self._listings:
+            return False
+        if self.excludes(cluster, connector):
+            return False
+        known, _ = self.states_of(cluster)
+        gone = (cluster, connector) not in self.connectors
+        return known and gone and self._unlisted(cluster, connector) is None
+
+    def excludes(self, cluster: str, connector: str) -> bool:
+        """Does the configuration leave this connector out? Then nothing is found of it."""
+        wants = self._wants_connector.get(cluster)
+        return wants is not None and not wants(connector)
+
+    def believes_list(self, cluster: str) -> bool:
+        """Is a connector that is not listed deleted, unless something else speaks for it?"""
+        view = self._lists.get(cluster)
+        return view is None or (view.believed_at is not None and view.believed_at <= self._at)
+
+    def _unlisted(self, cluster: str, connector: str) -> str | None:
+        """Why a connector that is not listed may be there all the same; None: it is deleted, or
+        left out by the configuration.
+        """
+        view = self._lists.get(cluster)
+        if view is None or connector in view.deleted or self.excludes(cluster, connector):
+            return None
+        if not self.believes_list(cluster):
+            return "Connect's list of connectors is in doubt"
+        if any(at.connector == connector for at in view.unlisted):
+            return "Connect does not list it, and it still works"
+        if (cluster, connector) in self._by_status():
+            return "Connect does not list it, and the status topic does"
+        return None
+
+    def _by_status(self) -> frozenset[tuple[str, str]]:
+        """The connectors that a status topic has."""
+        if self._alive is None:
+            self._alive = frozenset(
+                (history.connect_cluster, history.connector)
+                for history in self._histories
+                if history.task is None and history.changes[-1].state != DELETED
+            )
+        return self._alive
+
+    def _look_for_states(self, cluster: str) -> tuple[bool, str | None]:
+        rest = InputId(CONNECT_REST, connect_cluster=cluster)
+        if rest in self._inputs:
+            why = self._blind(rest)
+            return why is None, why
+        if cluster not in self._listings:
+            return False, None
+        topics = self._listings[cluster]
+        reasons = [self._blind(InputId.of_tail(topic)) for topic in topics]
+        why = next((reason for reason in reasons if reason is not None), None)
+        return why is None and len(topics) == 2, why
+
+    def absent(self, cluster: str, connector: str, *, sink: bool) -> str | None:
+        """Why a partition that is not in the snapshot may be there all the same; None: it is
+        gone.
+        """
+        known, blind = self.states_of(cluster)
+        if blind is not None:
+            return blind
+        if known and (cluster, connector) not in self.connectors:
+            return self._unlisted(cluster, connector)
+        if (unconfigured := self.without_configuration(cluster, connector)) is not None:
+            return unconfigured
+        rest = self._by_rest.get((cluster, connector))
+        if rest is not None:
+            why = self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
+            return why and self._beside_kafka(cluster, connector, why, sink=sink)
+        if sink:
+            return self._blind(InputId(GROUPS, connect_cluster=cluster))
+        topic = self._offsets_topic(cluster, connector)
+        if topic is None:
+            return None if self._ready else f"the offsets topic of {cluster} has not been found yet"
+        return self._blind(InputId.of_tail(topic))
+
+    def _beside_kafka(self, cluster: str, connector: str, why: str, *, sink: bool) -> str:
+        """Return why REST tells nothing, after what fails in Kafka that it stands in for."""
+        topic = self._offsets_topic(cluster, connector)
+        read = InputId(GROUPS, connect_cluster=cluster)
+        if not sink:
+            read = (
+                InputId(TAIL, connect_cluster=cluster) if topic is None else InputId.of_tail(topic)
+            )
+        first = self._blind(read) if read in self._inputs else None
+        return why if first is None else f"{first}; {why}"
+
+    def offsets_topic(self, of: tuple[str, str]) -> str | None:
+        """Return the topic in which Connect looks for this connector's offsets, if it is known."""
+        topic = self._offsets_topic(*of)
+        return None if topic is None else str(topic)
+
+    def without_log_ends(self, of: tuple[str, str]) -> str | None:
+        """Return why the log ends of a sink's topics are not read by anything; None: they are."""
+        return UNCONFIGURED if of in self._away else None
+
+    def commits_nothing(self, of: tuple[str, str]) -> bool:
+        """Return whether a source that has no partition here has surely committed none: its offsets
+        topic is read to its end, and all of it is kept.
+        """
+        view, topic = self.connectors.get(of), self._offsets_topic(*of)
+        if view is None or view.kind is not ConnectorKind.SOURCE or topic is None or self._cut:
+            return False
+        return self._blind(InputId.of_tail(topic)) is None
+
+    def unmirrored(self, cluster: str, connector: str) -> str | None:
+        """Why the mirrored side of a source partition is not seen; None: it is not copied."""
+        flow = self.flows.get((cluster, connector))
+        if flow is None or flow.offset_syncs is None or (cluster, connector) in self._by_rest:
+            return None
+        return self._blind(InputId.of_tail(flow.offset_syncs), missing_is_fine=True)
+
+    def endless(self, kafka: str) -> str | None:
+        """Why the log ends of a cluster are not seen; None: they are."""
+        return self._blind(InputId(LOG_ENDS, kafka=kafka))
+
+    def _offsets_topic(self, cluster: str, connector: str) -> KafkaTopic | None:
+        own = self._topics.get((cluster, connector))
+        return own if own is not None else self._topics.get((cluster, None))
+
+    def _blind(self, wanted: InputId, *, missing_is_fine: bool = False) -> str | None:
+        view = self._inputs.get(wanted)
+        if view is None:
+            return f"no successful read yet of {wanted.in_words}"
+        if missing_is_fine and view.last_reason == "not_found":
+            return None
+        if view.live and not (view.tail is not None and view.tail.frozen):
+            return None
+        frozen = () if view.tail is None else view.tail.frozen
+        why = view.last_error or (frozen[0].detail if frozen else "no successful read yet")
+        return f"{wanted.in_words} cannot be read: {why}"
+
+
+def _missing(rest: RestConnector) -> str | None:
+    if not rest.missing:
+        return None
+    return f"{rest.missing} source partition(s) that REST listed are not in its last answer"
+
+
+def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
+    """Return when each connector last advanced, any partition of it, at the latest that this can
+    have been by our clock; where that is not known, when it last committed.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for view in snapshot.source_partitions:
+        at = view.committed_at if view.advanced_at is None else view.advanced_at
+        if at is not None:
+            of = (view.connect_cluster, view.connector)
+            latest = at + SKEW_S_MAX
+            by = latest if view.read_at is None else min(view.read_at, latest)
+            found[of] = max(found.get(of, by), by)
+    return found
+
+
+def found_by(flow: MirrorFlow, view: MirrorPartitionView, interval_s: float) -> float | None:
+    """By when a MirrorMaker that looks for new partitions has found this one (Unix seconds); None
+    if a task is to copy it already.
+    """
+    if view.unassigned_since is None:
+        return None
+    if flow.refresh_s is None:
+        return view.unassigned_since
+    # It makes the partition downstream, and then its tasks anew.
+    return view.unassigned_since + flow.refresh_s + REFRESH_INTERVALS * interval_s
+
+
+def rests(view: ConnectorView) -> str | None:
+    """Return paused or stopped where a person wants it to do nothing."""
+    return view.state if view.state in _AT_REST else None
+
+
+def failed(view: ConnectorView) -> str | None:
+    """Return what of it has failed, in words."""
+    if view.state == "failed":
+        return "the connector has failed"
+    numbers = [task.number for task in view.tasks if task.state == "failed"]
+    if not numbers:
+        return None
+    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_NAMED]) + (
+        f" and {len(numbers) - FAILED_NAMED} more" if len(numbers) > FAILED_NAMED else ""
+    )
+
+
+def runs(view: ConnectorView) -> bool:
+    """Return whether it runs with all of its tasks, and at least one."""
+    states = {task.state for task in view.tasks}
+    return view.state == "running" and states == {"running"}
+
+
+def trouble(view: ConnectorView) -> tuple[str | None, bool]:
+    """What shows that it cannot work, in words, and whether that is all of it."""
+    if view.state in _BROKEN:
+        return f"the connector {_words(view.state)}", True
+    broken = [task for task in view.tasks if task.state in _BROKEN]
+    if broken:
+        words = ", ".join(f"task {task.number} {_words(task.state)}" for task in broken)
+        return words, len(broken) == len(view.tasks)
+    if view.state == "running" and not view.tasks:
+        # MM2's connectors have none while there is nothing to copy.
+        return "it runs without a single task", view.kind is not ConnectorKind.MIRROR
+    if view.state == "running" and {task.state for task in view.tasks} == {UNKNOWN_STATE}:
+        return "Connect reports no state of its tasks", True
+    return None, False
+
+
+def states(view: ConnectorView | None) -> str:
+    """Of connector and tasks, for evidence."""
+    if view is None:
+        return "unknown"
+    counts: dict[str, int] = {}
+    for task in view.tasks:
+        counts[task.state] = counts.get(task.state, 0) + 1
+    tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"connector {view.state}, tasks: {tasks or 'none'}"
+
+
+def _words(state: str) -> str:
+    return "has failed" if state == "failed" else f"is {state}"

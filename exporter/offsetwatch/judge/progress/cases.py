@@ -1,0 +1,182 @@
+"""From what is seen of a partition to the case that the laws decide. Called by progress.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from offsetwatch.judge.input_visibility import Sight, found_by
+from offsetwatch.judge.progress.observation_window import END_MOVES_APART, Window
+from offsetwatch.judge.progress.subjects import Subject, Track
+from offsetwatch.judge.progress.verdict_rules import OVERDUE, UNFOUND, Case
+from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, Settings
+
+NO_END: Final = "no log end is known for its position"
+NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
+UNCOMMITTED: Final = "offset syncs continue, and no commit follows"
+_MIRRORED: Final = "mirror_source"
+
+
+def case_of(
+    subject: Subject,
+    track: Track,
+    sight: Sight,
+    settings: Settings,
+    *,
+    number: int,
+    w: float,
+    at: float,
+    clock: Callable[[float], float] = float,
+) -> Case | None:
+    """Take in what this look sees of a partition; None if it is gone. `clock` gives the moment of a
+    second of watching.
+    """
+    cluster, connector, _ = subject.key
+    before = subject.standing.before
+    patience_s = settings.patience_s
+    if subject.number != number:
+        subject.hidden = sight.absent(cluster, connector, sink=subject.sink)
+        if subject.hidden is None:
+            return None
+        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
+    subject.hidden, headed, copied = _hidden(subject, sight)
+    if subject.hidden is not None:
+        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
+    window = _take(subject, track, settings, w=w, at=at)
+    states_blind = track.blind
+    # What is not seen any more does not count, for good or bad.
+    rests, why = (track.rests, track.why) if states_blind is None else (None, None)
+    found_at = _found_by(subject, sight, settings)
+    if rests is not None or not copied or found_at is not None:
+        window.rest(w)  # a task that is given it begins then
+    mirror = subject.mirror
+    return Case(
+        patience_s=patience_s,
+        w=w,
+        clock=clock,
+        gaps=window.gaps,
+        before=before,
+        states_blind=states_blind,
+        rests=rests,
+        copied=copied,
+        placed=_placed(subject),
+        unsure=subject.source is not None and bool(subject.source.unsure),
+        why=why,
+        why_all=track.why_all,
+        why_s=w - track.why_w,
+        failed_s=None if track.failed_w is None or rests else w - track.failed_w,
+        watched_s=w - window.first_w,
+        still_s=w - window.still_w,
+        moved_s=None if window.moved_w is None else w - window.moved_w,
+        waiting_s=None if window.waiting_w is None else w - window.waiting_w,
+        sure=window.sure,
+        headed=headed,
+        endless=sight.without_log_ends((cluster, connector)),
+        end_still_s=w - window.end_w,
+        ahead=0 if mirror is None else mirror.ahead or 0,
+        behind=window.behind,
+        falls_behind=why is None and window.falls_behind(settings),
+        repeats=window.repeats,
+        repeated_s=None if window.repeated_w is None else w - window.repeated_w,
+        contradicted=_contradicted(subject),
+        unassigned=found_at is not None,
+        handed_over=subject.standing.rule in {UNFOUND, OVERDUE},
+        overdue=found_at is not None and at >= found_at and _has_records(subject),
+        unusual=track.unusual,
+        rhythm_s=0.0 if headed else window.rhythm_s,
+        longest_s=window.longest_s,
+    )
+
+
+def _placed(subject: Subject) -> bool:
+    if subject.read is not None:
+        return subject.read.committed is not None
+    return subject.source is None or subject.source.offset is not None
+
+
+def _found_by(subject: Subject, sight: Sight, settings: Settings) -> float | None:
+    """By when MirrorMaker has found a partition that no task is to copy."""
+    flow = sight.flows.get(subject.key[:2])
+    if flow is None or subject.mirror is None:
+        return None
+    return found_by(flow, subject.mirror, settings.interval_s)
+
+
+def _has_records(subject: Subject) -> bool:
+    mirror = subject.mirror
+    return mirror is not None and (mirror.log_end or 0) > (mirror.log_start or 0)
+
+
+def _contradicted(subject: Subject) -> str | None:
+    mirror = subject.mirror
+    return None if mirror is None or mirror.uncommitted_since is None else UNCOMMITTED
+
+
+def due_w(subject: Subject, w: float, settings: Settings) -> float | None:
+    """When patience with it ends, if that is still to come."""
+    window = subject.window
+    if window is None or window.waiting_w is None:
+        return None
+    due = max(window.waiting_w, window.still_w) + settings.patience_s
+    if not window.sure and window.ends_moved == INTERVALS_OF_EVIDENCE - 1:
+        due = max(due, window.counted_w + settings.interval_s * END_MOVES_APART)
+    return due if due > w else None
+
+
+def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
+    """Until when a decision is the same if nothing is seen but time going by."""
+    window = subject.window
+    if window is None:
+        return 0.0
+    match rule:
+        case 8 | 16 if window.moved_w is not None:
+            return window.moved_w + case.late_s
+        case 10:
+            return inf
+        case 17 if window.repeated_w is not None:
+            return window.repeated_w + case.patience_s
+        case 20 if not window.longest_s:
+            return inf
+    return 0.0
+
+
+def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
+    """(What hides the second signal, is there one at all, does the connector work on it)."""
+    cluster, connector, _ = subject.key
+    if subject.read is not None:
+        had_end = subject.window is not None and subject.window.end is not None
+        if subject.read.log_end is None and had_end:
+            return NO_END, True, True
+        if subject.read.log_end is not None and subject.read.lag is None:
+            return NO_POSITION, True, True
+        return None, subject.read.log_end is not None, True
+    flow = sight.flows.get((cluster, connector))
+    mirror = subject.mirror
+    if mirror is None:
+        mirrored = subject.source is not None and subject.source.dialect == _MIRRORED
+        if flow is None:
+            # Nothing shows here that the connector works on something else by now.
+            unknown = sight.without_configuration(cluster, connector) if mirrored else None
+            return unknown, False, True
+        if not mirrored:
+            return None, False, True
+        return sight.unmirrored(cluster, connector), True, False
+    if flow is None or flow.upstream is None:
+        return None, False, True
+    why = sight.endless(flow.upstream)
+    if why is None and mirror.lag is None:
+        why = NO_END if mirror.log_end is None else NO_POSITION
+    return why, True, True
+
+
+def _take(subject: Subject, track: Track, settings: Settings, *, w: float, at: float) -> Window:
+    sample = subject.sample(at)
+    window = subject.window
+    if window is None:
+        window = subject.window = Window.opened(sample, w)
+    else:
+        window.take(sample, w, settings)
+    if track.restarted_w is not None:
+        window.grace(track.restarted_w)
+    return window

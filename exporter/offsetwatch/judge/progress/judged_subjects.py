@@ -1,0 +1,117 @@
+"""Who is judged: every partition that a snapshot shows, or that is hidden for now. Called by
+progress.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.source_offsets import partition_label
+from offsetwatch.judge.progress.subjects import Key, Subject, Track
+from offsetwatch.model.offsets import Scalar
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, Snapshot
+
+# Whoever was not seen for a day begins anew: what it was is no use to anybody by then.
+HIDDEN_KEPT_S: Final = 86_400.0
+
+
+class Roll:
+    """Subjects by their key, and by connector in `tracks`."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[Key, Subject] = {}
+        self.tracks: dict[tuple[str, str], Track] = {}
+        self._of_mirror: dict[tuple[str, str, str, str, int], Subject] = {}
+
+    def add(self, subject: Subject) -> Subject:
+        """One more."""
+        self.subjects[subject.key] = subject
+        self.track(subject.key[:2]).subjects[subject.key] = subject
+        return subject
+
+    def track(self, of: tuple[str, str]) -> Track:
+        """Of a connector, made on first use."""
+        found = self.tracks.get(of)
+        if found is None:
+            found = self.tracks[of] = Track()
+        return found
+
+    def seen(self, snapshot: Snapshot, only: set[Key] | None, number: int) -> list[Subject]:
+        """The subjects of what the snapshot shows, made where they are new; `only` some of them.
+        They bear the number of the look from here on.
+        """
+        found: list[Subject] = []
+        for view in snapshot.source_partitions:
+            key = (view.connect_cluster, view.connector, view.identity)
+            if only is None or key in only:
+                subject = self.subjects.get(key) or self.add(Subject(key=key, label=view.label))
+                subject.source, subject.mirror = view, None
+                subject.number = number
+                found.append(subject)
+        for mirror in snapshot.mirror_partitions:
+            subject = self._mirrored(mirror)
+            if only is not None and subject.key not in only:
+                continue
+            if subject.number != number:  # nothing was ever committed for it
+                subject.source = None
+                subject.number = number
+                found.append(subject)
+            subject.mirror = mirror
+        found.extend(self._sinks(snapshot.sink_partitions, only, number))
+        return found
+
+    def _sinks(
+        self, views: tuple[SinkPartitionView, ...], only: set[Key] | None, number: int
+    ) -> Iterator[Subject]:
+        for view in views:
+            label = f"{view.topic}-{view.partition}"
+            key = (view.connect_cluster, view.connector, label)
+            if only is None or key in only:
+                found = self.subjects.get(key)
+                subject = found or self.add(Subject(key=key, label=label, sink=True))
+                subject.read = view
+                subject.number = number
+                yield subject
+
+    def _mirrored(self, view: MirrorPartitionView) -> Subject:
+        of = (view.connect_cluster, view.connector, view.source, view.topic, view.partition)
+        subject = self._of_mirror.get(of)
+        if subject is None:
+            partition: dict[str, Scalar] = {
+                "cluster": view.source,
+                "partition": view.partition,
+                "topic": view.topic,
+            }
+            key = (view.connect_cluster, view.connector, encode_sorted(partition).decode())
+            found = self.subjects.get(key)
+            subject = found or self.add(Subject(key=key, label=partition_label(partition)))
+            self._of_mirror[of] = subject
+        return subject
+
+    def forget(self, number: int, w: float, patience_s: float) -> set[Key]:
+        """Those that are gone for as long as patience lasts (a connector may be unlisted for a
+        moment), or hidden for a day; and connectors of which nothing is left.
+        """
+        over = {
+            key
+            for key, at in self.subjects.items()
+            if at.number != number
+            and w - _seen_w(at) >= (patience_s if at.hidden is None else HIDDEN_KEPT_S)
+        }
+        for key in over:
+            del self.subjects[key]
+            del self.tracks[key[:2]].subjects[key]
+        if over:
+            self._of_mirror = {at: of for at, of in self._of_mirror.items() if of.key not in over}
+        return over
+
+    def drop_tracks(self, listed: frozenset[tuple[str, str]]) -> None:
+        """Of connectors that are not listed and have nothing."""
+        for of in [of for of, at in self.tracks.items() if not at.subjects and of not in listed]:
+            del self.tracks[of]
+
+
+def _seen_w(subject: Subject) -> float:
+    return 0.0 if subject.window is None else subject.window.seen_w

@@ -1,0 +1,354 @@
+"""Positions that fell: who went back together with others, and what MM2 copies a second time.
+
+What a person did to a connector at rest, and what is of a topic that was created again, is told by
+what was seen between two looks, as nothing orders the clocks of those who write statuses and
+commits. Called by memory.py; rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from operator import is_
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.judge.snapshot_index import Look, Who
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
+
+TOGETHER: Final = 3  # connectors; two may be chance, three share a cause
+EVENTS_KEPT: Final = 1_000
+MEANT: Final = 3  # intervals after a resume in which a verdict on what a person did may come
+RESTED_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
+RECOPIES_MAX: Final = 5_000  # partitions
+UNCOMMITTED: Final = -1  # below every offset: syncs alone tell how far it is
+
+Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
+
+
+class Recopy(msgspec.Struct, frozen=True):
+    """A partition that MM2 had copied up to `peak` and began to copy again at about `again_from`.
+
+    done_at    when it had come as far again; None before
+    """
+
+    where: Where
+    peak: int
+    again_from: int
+    at: float
+    done_at: float | None = None
+
+
+class Together(msgspec.Struct, frozen=True):
+    """Connectors of one Connect cluster that went back within one interval of each other."""
+
+    connect_cluster: str
+    connectors: tuple[str, ...]
+    at: float
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is remembered."""
+
+    recopies: tuple[Recopy, ...]
+    together: tuple[Together, ...]
+    meant: tuple[tuple[Who, float], ...]
+
+
+_Renewed = tuple[str, str, str]  # Connect cluster, connector, topic
+
+
+class _Stand(NamedTuple):
+    committed: int
+    sync: tuple[int, int] | None  # upstream, downstream
+
+
+class _Old(NamedTuple):
+    """A commit that is of a topic as it was before it was created again at `renewed_at`."""
+
+    renewed_at: float
+    committed: int | None
+    committed_at: float | None
+
+
+@dataclass(slots=True)
+class Falls:
+    """See the module. `together` holds the newest of each Connect cluster, `meant` the connectors
+    that a person set back, with the time at which that was last under way.
+    """
+
+    recopies: dict[Where, Recopy] = field(default_factory=dict)
+    together: dict[str, Together] = field(default_factory=dict)
+    meant: dict[Who, float] = field(default_factory=dict)
+    _rewinds: dict[Who, int] = field(default_factory=dict)
+    _resets: dict[Who, int] = field(default_factory=dict)
+    _reset: set[Who] = field(default_factory=set)
+    _events: deque[tuple[float, Who]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    _stands: dict[Where, _Stand] = field(default_factory=dict)
+    _rests: dict[Who, float] = field(default_factory=dict)
+    _rested_at: dict[Who, float] = field(default_factory=dict)
+    _looked_at: float = -inf
+    _of_before: dict[Where, _Old] = field(default_factory=dict)
+    _sources: tuple[SourcePartitionView, ...] = ()
+    _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
+
+    def observe(self, look: Look, interval_s: float, rests: Mapping[Who, float]) -> None:
+        """Take in what is seen now. `rests`: until when a person could alter a connector's offsets;
+        inf: they can now.
+        """
+        now = look.snapshot.at
+        resting = {who for who, until in rests.items() if until == inf}
+        self._note_rests(rests, now)
+        if look.snapshot.source_partitions is not self._sources:
+            self._sources = look.snapshot.source_partitions
+            self._count(now, interval_s)
+        # A person's reset needs a stopped connector; what is copied again after it is meant to be.
+        # It may be resumed before we look.
+        by_hand = {who for who in self._reset if self._rested_at.get(who, -inf) > now - interval_s}
+        rewound = look.rewound()
+        for who in by_hand | (self.meant.keys() & (rewound | resting)):
+            self.meant[who] = now
+        if by_hand:
+            self._reset -= by_hand
+            self._stands = {at: kept for at, kept in self._stands.items() if at[:2] not in by_hand}
+        renewed = {
+            (at.connect_cluster, at.connector, at.topic): at.at
+            for at in look.snapshot.recreations
+            if at.count
+        }
+        if by_hand or not self._followed(look, rests, renewed):
+            self._follow_all(look, rests, renewed)
+        self._forget(look)
+        over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
+        for who in over:
+            del self.meant[who]
+        self._group(now, interval_s)
+        self._looked_at = now
+
+    def _note_rests(self, rests: Mapping[Who, float], now: float) -> None:
+        """Note who rests, or has rested since the last look: then its last rest ends at another
+        moment, by whatever clock.
+        """
+        is_first = self._looked_at == -inf
+        before, self._rests = self._rests, dict(rests)
+        for who, until in rests.items():
+            was = before.get(who, until if is_first else 0.0)
+            if inf in {was, until} or was != until:
+                self._rested_at[who] = now
+        for who in before.keys() - rests.keys():  # where no status topic tells when it ended
+            if before[who] == inf:
+                self._rested_at[who] = now
+        for who in [who for who, at in self._rested_at.items() if not 0 <= now - at < RESTED_S]:
+            del self._rested_at[who]
+
+    def _rested(self, who: Who) -> bool:
+        """Has it rested since the look before the last one? Two topics are read by two tails, of
+        which one may be a moment behind.
+        """
+        return self._rested_at.get(who, -inf) >= self._looked_at
+
+    def _followed(
+        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+    ) -> bool:
+        """Was the last look at these very positions, and all else as it is now?"""
+        made = (look.mirrors, look.newest_syncs)
+        known = (look.snapshot.topology.flows, dict(rests), renewed)
+        before, self._before = self._before, (made, known)
+        return before is not None and all(map(is_, before[0], made)) and before[1] == known
+
+    def _follow_all(
+        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+    ) -> None:
+        now = look.snapshot.at
+        for who, views in look.mirrors.items():
+            flow = look.flows.get(who)
+            syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
+            for view in views:
+                at = renewed.get((*who, view.topic))
+                if at is not None and self._is_of_before(view, at):
+                    # What is known of its position is of a topic that is no more.
+                    self._stands.pop((*who, view.topic, view.partition), None)
+                    self.recopies.pop((*who, view.topic, view.partition), None)
+                    continue
+                sync = syncs.get((view.source, view.target, view.topic, view.partition))
+                self._follow(view, sync, now, resting=rests.get(who, 0.0) == inf)
+
+    def _is_of_before(self, view: MirrorPartitionView, renewed_at: float) -> bool:
+        """Return whether its commit is the one that was known when its topic was created again, or
+        may be older than that: our clock said when that was, and a worker's when it committed.
+        """
+        where = (view.connect_cluster, view.connector, view.topic, view.partition)
+        commit = _Old(renewed_at, view.committed, view.committed_at)
+        known = self._of_before.get(where)
+        if known is None or known.renewed_at != renewed_at:
+            at = view.committed_at
+            is_newer = at is not None and is_later(at, renewed_at)
+            known = commit._replace(committed=None, committed_at=inf) if is_newer else commit
+            self._of_before[where] = known
+        untimed = view.committed_at is None and view.committed == known.committed
+        return untimed or known == commit
+
+    def _count(self, now: float, interval_s: float) -> None:
+        """Note who went back since the last time, and who was reset. Where REST tells it, a commit
+        may be as old as the time between two polls.
+        """
+        rewinds: dict[Who, int] = {}
+        resets: dict[Who, int] = {}
+        polled: set[Who] = set()
+        for view in self._sources:
+            who = (view.connect_cluster, view.connector)
+            if view.from_rest:
+                polled.add(who)
+            if view.rewinds is not None:
+                rewinds[who] = rewinds.get(who, 0) + view.rewinds
+            if view.resets is not None:
+                resets[who] = resets.get(who, 0) + view.resets
+        fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
+        by_hand = {
+            who
+            for who in fallen
+            if self._rested(who)
+            or (who in polled and self._rested_at.get(who, -inf) >= now - interval_s)
+        }
+        self._events.extend((now, who) for who in sorted(fallen - by_hand))
+        self.meant |= dict.fromkeys(by_hand, now)
+        # Whose first commit came since the last look may have lost it since as well.
+        is_first = self._looked_at == -inf
+        self._reset |= {
+            who
+            for who, count in resets.items()
+            if count > self._resets.get(who, count if is_first else 0)
+        }
+        self._rewinds, self._resets = rewinds, resets
+
+    def _follow(
+        self, view: MirrorPartitionView, sync: SyncView | None, now: float, *, resting: bool
+    ) -> None:
+        where = (view.connect_cluster, view.connector, view.topic, view.partition)
+        pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
+        stand = self._stands.get(where)
+        if stand is not None and view.log_start is not None and view.log_end is not None:
+            altered = self._rested(where[:2])
+            stand = _honest(stand, view, view.log_end, altered=altered)
+            if where[:2] in self._reset and stand.sync is not None:
+                # What was lost with the offsets may have gone further than the last commit that was
+                # seen, if any was: a first commit and its loss can lie between two looks.
+                stand = stand._replace(committed=max(stand.committed, stand.sync[0]))
+            began = None if resting else _again_from(stand, view.committed, pair)
+            # Nothing was kept: it goes back by half of what there is, or more. What a worker that
+            # died had not committed yet is copied twice every time, and is not that.
+            if (
+                began is not None
+                and 2 * (began - view.log_start) <= stand.committed - view.log_start
+            ):
+                self._begin(where, stand.committed, max(began, view.log_start), now)
+        recopy = self.recopies.get(where)
+        # A peak beyond the end of the log (an altered offset) is never reached again.
+        done = view.caught_up or view.lag == 0
+        if recopy is not None and recopy.done_at is None:
+            done = done or (view.replicated is not None and view.replicated >= recopy.peak)
+        if recopy is not None and recopy.done_at is None and done:
+            self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
+        committed = view.committed
+        if committed is None:
+            committed = UNCOMMITTED if stand is None else stand.committed
+        if committed != UNCOMMITTED or pair is not None:
+            self._stands[where] = _Stand(committed, pair)
+
+    def _begin(self, where: Where, peak: int, began: int, now: float) -> None:
+        before = self.recopies.get(where)
+        if before is not None and before.done_at is None:
+            return  # the same one, seen in syncs and then in commits
+        if before is not None or len(self.recopies) < RECOPIES_MAX:
+            self.recopies[where] = Recopy(where, peak, began, now)
+
+    def _forget(self, look: Look) -> None:
+        """Partitions that are no longer copied, of flows that can be seen."""
+        shown = {
+            (*who, view.topic, view.partition)
+            for who, views in look.mirrors.items()
+            if any(who == where[:2] for where in self.recopies)
+            for view in views
+        }
+        for where in [at for at in self.recopies if at[:2] in look.mirrors and at not in shown]:
+            del self.recopies[where]
+        partitions = sum(len(views) for views in look.mirrors.values())
+        if len(self._stands) > 2 * partitions + RECOPIES_MAX:
+            self._stands.clear()
+            self._of_before.clear()
+            self._before = None
+
+    def unclear(self, now: float, interval_s: float) -> set[Who]:
+        """Connectors of which it is too early to say whether they copy again what they had, or a
+        topic that is another one.
+        """
+        return {at.where[:2] for at in self.recopies.values() if abs(now - at.at) < interval_s}
+
+    def end(self, where: Where) -> None:
+        """It was told for long enough."""
+        self.recopies.pop(where, None)
+
+    def _group(self, now: float, interval_s: float) -> None:
+        while self._events and not 0 <= now - self._events[0][0] <= interval_s:
+            self._events.popleft()
+        clusters: dict[str, set[str]] = {}
+        for _, (cluster, connector) in self._events:
+            clusters.setdefault(cluster, set()).add(connector)
+        for cluster, connectors in clusters.items():
+            if len(connectors) >= TOGETHER:
+                last = max(at for at, who in self._events if who[0] == cluster)
+                before = self.together.get(cluster)
+                if before is not None and last - before.at <= interval_s:
+                    connectors |= set(before.connectors)
+                self.together[cluster] = Together(cluster, tuple(sorted(connectors)), last)
+
+    def remembered(self) -> Told:
+        """What is under way."""
+        return Told(
+            recopies=tuple(self.recopies.values()),
+            together=tuple(self.together.values()),
+            meant=tuple(self.meant.items()),
+        )
+
+    def recall(self, told: Told) -> None:
+        """Go on from there."""
+        self.recopies = {at.where: at for at in told.recopies}
+        self.together = {at.connect_cluster: at for at in told.together}
+        self.meant = dict(told.meant)
+
+
+def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, *, altered: bool) -> _Stand:
+    """What was copied, where somebody may have `altered` the offset since the last look: no further
+    than that now; and never beyond the end of the log.
+    """
+    copied = stand.committed
+    if view.committed is not None and altered:
+        copied = view.committed
+    return stand._replace(committed=min(copied, log_end - 1))
+
+
+def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:
+    """Return the upstream offset from which on it copied again; None if it did not go back.
+
+    A short log is copied again between two flushes: then the commits never show it. The syncs do,
+    because what was copied again stands downstream a second time. Not part of that is what stands
+    there once since the sync before: what was committed beyond it, or as far as the new one goes
+    beyond it, with a transaction marker for each record at most. A sync that goes back, or says the
+    same of another record downstream, is of one record at least.
+    """
+    if committed is not None and committed < stand.committed:
+        return committed
+    if sync is None or stand.sync is None or sync[0] > stand.committed:
+        return None
+    added = sync[1] - stand.sync[1]
+    if added <= 0:
+        return None
+    forward = sync[0] - stand.sync[0]
+    again = added - max(2 * forward, stand.committed - stand.sync[0])
+    if forward <= 0:
+        again = max(again, 1)
+    return sync[0] - again + 1 if again > 0 else None

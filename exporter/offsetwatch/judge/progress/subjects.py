@@ -1,0 +1,256 @@
+"""What is judged, and what is remembered of each: a partition, a connector, and their verdicts over
+time. Called by progress.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from offsetwatch.decode.dialects import is_measurable
+from offsetwatch.judge.progress.observation_window import Sample, Window
+from offsetwatch.judge.progress.verdict_rules import BLIND, Decision
+from offsetwatch.model.evidence import Evidence
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+Key = tuple[str, str, str]  # Connect cluster, connector, source partition or sink partition
+
+
+class Standing(msgspec.Struct, array_like=True, gc=False):
+    """A verdict over time. Its own form on disk.
+
+    since   0.0 until the first decision
+    held    (verdict, since) from before an input went blind: what it goes on with afterwards
+    """
+
+    verdict: Verdict = Verdict.UNKNOWN
+    since: float = 0.0
+    rule: int = 0
+    held: tuple[Verdict, float] | None = None
+
+    @property
+    def before(self) -> Verdict:
+        """The verdict from when it could last be told."""
+        return self.verdict if self.held is None else self.held[0]
+
+    def settle(self, decided: Decision | None, at: float) -> bool:
+        """Take a decision; None: as before. True if the verdict is another one."""
+        was = self.verdict
+        self.since = self.since or at  # 0.0 is no moment: nothing was decided yet
+        if decided is not None and decided.rule == BLIND:
+            if self.held is None:
+                self.held = (self.verdict, self.since)
+                self.since = self.since if was is Verdict.UNKNOWN else at
+            self.verdict, self.rule = Verdict.UNKNOWN, BLIND
+            return was is not self.verdict
+        if self.held is not None:
+            self.verdict, self.since = self.held
+            self.held = None
+        if decided is not None:
+            self.rule = decided.rule
+            if decided.verdict is not self.verdict:
+                self.verdict, self.since = decided.verdict, at
+        return was is not self.verdict
+
+
+class Subject(msgspec.Struct, gc=False):
+    """One partition. `number` is of the last look that saw it; the views are those it saw.
+
+    hidden    which input hides it; None if it is seen, or gone
+    took_version, took_source, took_mirror, took_read    what was seen when it was decided: of the
+              track, and the views
+    until_w   until when that decides the same
+    """
+
+    key: Key
+    label: str
+    sink: bool = False
+    standing: Standing = msgspec.field(default_factory=Standing)
+    reason: str = ""
+    window: Window | None = None
+    source: SourcePartitionView | None = None
+    mirror: MirrorPartitionView | None = None
+    read: SinkPartitionView | None = None
+    number: int = 0
+    hidden: str | None = None
+    took_version: int = -1
+    took_source: SourcePartitionView | None = None
+    took_mirror: MirrorPartitionView | None = None
+    took_read: SinkPartitionView | None = None
+    until_w: float = 0.0
+    judgement: Judgement | None = None
+
+    @property
+    def flow(self) -> tuple[str, str] | None:
+        """The aliases of its flow, if it is replicated."""
+        return None if self.mirror is None else (self.mirror.source, self.mirror.target)
+
+    def changed(self, track: Track, w: float) -> bool:
+        """May another decision come of what is seen now?"""
+        if (
+            w < self.until_w
+            and track.version == self.took_version
+            and self.source == self.took_source
+            and self.mirror == self.took_mirror
+            and self.read == self.took_read
+        ):
+            return False
+        self.took_version, self.took_source = track.version, self.source
+        self.took_mirror, self.took_read = self.mirror, self.read
+        return True
+
+    def sample(self, at: float) -> Sample:
+        """What is seen of it now."""
+        if self.read is not None:
+            return _sample_of_sink(self.read, at)
+        if self.mirror is not None:
+            return _sample_of_mirror(self.mirror, self.source, at)
+        assert self.source is not None
+        return _sample_of_source(self.source, at)
+
+    def judged(self, evidence: Evidence) -> None:
+        """Make the judgement that this is, with what it rests on."""
+        self.judgement = judgement(
+            Scope.PARTITION, self.key, self.label, self.standing, self.reason, evidence
+        )
+
+
+def judgement(
+    scope: Scope,
+    of: tuple[str, ...],
+    subject: str,
+    standing: Standing,
+    reason: str,
+    evidence: Evidence,
+) -> Judgement:
+    """A standing as others see it; `of` begins with Connect cluster and connector."""
+    return Judgement(
+        scope=scope,
+        connect_cluster=of[0],
+        connector=of[1],
+        subject=subject,
+        verdict=standing.verdict,
+        rule=standing.rule,
+        reason=reason,
+        since=standing.since,
+        evidence=evidence,
+    )
+
+
+@dataclass(slots=True)
+class Track:
+    """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
+    `restarted_w` are of watching; None: never since we look.
+
+    failed    what of it has failed, in words
+    runs_w    since when it runs with all of its tasks, of watching; None while it does not
+    failed_w, failed_at    of the newest failure, in seconds of watching and by our clock
+    states    of connector and tasks, in words; `blind` is why they are not seen
+    unusual   how it pauses for longer than its history knows, in words
+    version   another one whenever anything here is
+    """
+
+    rests: str | None = None
+    failed: str | None = None
+    runs_w: float | None = None
+    why: str | None = None
+    why_all: bool = False
+    why_w: float = 0.0
+    restarted_w: float | None = None
+    failed_w: float | None = None
+    failed_at: float = 0.0
+    states: str = "unknown"
+    blind: str | None = None
+    unusual: str | None = None
+    version: int = 0
+    subjects: dict[Key, Subject] = field(default_factory=dict)
+
+    def see(self, rests: str | None, why: str | None, *, why_all: bool, w: float) -> None:
+        """Its states at one tick."""
+        if (why is None) is not (self.why is None):
+            self.why_w = w
+            if why is None:
+                self.restarted_w = w
+        if self.rests is not None and rests is None:
+            self.restarted_w = w
+        self.version += (rests, why, why_all) != (self.rests, self.why, self.why_all)
+        self.rests, self.why, self.why_all = rests, why, why_all
+
+    def stand(self, failed: str | None, *, runs: bool, w: float) -> None:
+        """Note what Connect says of it as a whole."""
+        self.failed = failed
+        if not runs:
+            self.runs_w = None
+        elif self.runs_w is None:
+            self.runs_w = w
+
+    def fail(self, at: float, now: float, w: float) -> None:
+        """It, or a task of it, failed at that moment; `now` is the same clock's."""
+        if at > self.failed_at:
+            self.failed_at = at
+            self.failed_w = w - max(0.0, now - at)
+            self.version += 1
+
+    def look(self, states: str, blind: str | None, unusual: str | None) -> None:
+        """Its states at one look, and what is unusual about its pause. Longer is no news."""
+        unusual_is_new = (unusual is None) is not (self.unusual is None)
+        self.version += (states, blind) != (self.states, self.blind) or unusual_is_new
+        self.states, self.blind, self.unusual = states, blind, unusual
+
+
+def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:
+    return Sample(
+        at=at,
+        text=None if view.committed is None else str(view.committed),
+        position=view.committed,
+        best=view.committed,
+        end=view.log_end,
+        lag=view.lag,
+        caught_up=view.caught_up,
+        behind_since=view.behind_since,
+    )
+
+
+def _sample_of_mirror(
+    view: MirrorPartitionView, source: SourcePartitionView | None, at: float
+) -> Sample:
+    offset = None if source is None else source.offset
+    return Sample(
+        at=at,
+        text=_text(offset),
+        position=view.committed,
+        best=view.replicated,
+        commits=0 if source is None else source.commits or 0,
+        end=view.log_end,
+        lag=view.lag,
+        caught_up=view.caught_up,
+        behind_since=view.behind_since,
+        changed_at=None if source is None else source.read_at,
+    )
+
+
+def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
+    return Sample(
+        at=at,
+        text=_text(view.offset),
+        dialect=view.dialect,
+        offset=view.offset,
+        commits=view.commits or 0,
+        changed_at=view.read_at,
+        restarted_from=_restarted_from(view),
+    )
+
+
+def _restarted_from(view: SourcePartitionView) -> str | None:
+    """Return None where nothing would tell that it has come as far again."""
+    change = view.restarted
+    if change is None or not is_measurable(view.dialect, change.offset):
+        return None
+    return _text(change.offset)
+
+
+def _text(offset: SourceOffset | None) -> str | None:
+    return None if offset is None else offset.text

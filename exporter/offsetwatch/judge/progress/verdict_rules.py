@@ -1,0 +1,475 @@
+"""How a partition makes progress: numbered laws over what was seen of it (Burrow's way).
+
+Each law is a small function: a case in, a reason out, or None where it does not speak. The first
+that speaks decides; where none does, the verdict stays what it was. There is no threshold: what
+counts as long is three intervals, or the partition's own rhythm. Pure. Called by progress.py.
+
+A verdict leaves ok only on what was seen over three intervals. It comes back at once. What Connect
+itself says of a connector (failed, paused, stopped) needs no watching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from offsetwatch.judge.progress.observation_window import Gaps, unshifted
+from offsetwatch.judge.time_words import length, moment
+from offsetwatch.model.findings import Verdict
+
+BLIND: Final = 1  # the law by which a verdict is unknown because an input tells nothing
+UNFOUND: Final = 26
+OVERDUE: Final = 27
+
+# A week and a day: what happens once a week was seen once.
+OBSERVED_ENOUGH_S: Final = 8 * 86_400.0
+RHYTHMS_LATE: Final = 3.0
+
+WORST_FIRST: Final = (
+    Verdict.SILENT,
+    Verdict.STALLED,
+    Verdict.FAILED,
+    Verdict.REWOUND,
+    Verdict.SLOW,
+    Verdict.OK,
+    Verdict.PAUSED,
+    Verdict.STOPPED,
+    Verdict.UNKNOWN,
+    Verdict.IDLE,  # "nothing waits" has to hold of every partition
+)
+STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
+
+
+class Case(NamedTuple):
+    """What there is to judge a partition by. Lengths of time are of watching (windows.py).
+
+    patience_s      three intervals
+    w, clock        of this look, and what gives the moment of a second of watching
+    gaps            what was left out of watching meanwhile (windows.py)
+    before          the verdict so far; unknown if there is none
+    blind           which input tells nothing, in words; None while all do
+    states_blind    the same, of the one that tells the states of connector and tasks
+    rests           paused or stopped, if a person did that to the connector
+    copied          it is among what the connector works on now
+    placed          it has an offset
+    unsure          its offset stands under several raw keys, and its task looks up one of them
+    why             what shows why the connector cannot work, in words: its state, its tasks
+    why_all         and that none of it can
+    why_s           since when `why` is there, or is not
+    failed_s        since it, or a task of it, last was seen to have failed; None if never
+    watched_s       since the first look
+    still_s         since it last moved, or since patience began
+    moved_s         since it last moved; None if never while we looked
+    waiting_s       since something waits; None if nothing does, or if there is no log to ask
+    sure            what waits can be read
+    headed          there is a log whose end says what is left to do
+    endless         why no log end can be read where it should be one, in words
+    end_still_s     since its end moved
+    ahead           how far the position lies beyond that end
+    behind          it went back, and has not come as far again
+    falls_behind    what is left to do grew over the whole window
+    repeats         commits of one offset since it last moved; `repeated_s` since the newest
+    unassigned      its topic is copied, and no task is to copy it
+    overdue         and records wait in it, though MirrorMaker should have found it by now
+    handed_over     it was unassigned when it was last judged
+    contradicted    which other witness shows that its commits are not all there is, in words
+    unusual         how its connector's pause is longer than history knows any, in words
+    rhythm_s        the longest time between two moves of the window; longest_s of all times
+    """
+
+    patience_s: float
+    w: float = 0.0
+    clock: Callable[[float], float] = float
+    gaps: Gaps = ()
+    before: Verdict = Verdict.UNKNOWN
+    blind: str | None = None
+    states_blind: str | None = None
+    rests: str | None = None
+    copied: bool = True
+    placed: bool = True
+    unsure: bool = False
+    why: str | None = None
+    why_all: bool = False
+    why_s: float = 0.0
+    failed_s: float | None = None
+    watched_s: float = 0.0
+    still_s: float = 0.0
+    moved_s: float | None = None
+    waiting_s: float | None = None
+    sure: bool = False
+    headed: bool = True
+    endless: str | None = None
+    end_still_s: float = 0.0
+    ahead: int = 0
+    behind: bool = False
+    falls_behind: bool = False
+    repeats: int = 0
+    repeated_s: float | None = None
+    unassigned: bool = False
+    overdue: bool = False
+    handed_over: bool = False
+    contradicted: str | None = None
+    unusual: str | None = None
+    rhythm_s: float = 0.0
+    longest_s: float = 0.0
+
+    def since(self, seconds: float) -> str:
+        """Name the moment that lies so many seconds of watching back."""
+        return moment(round(self.clock(unshifted(self.w - seconds, self.gaps)), 3))
+
+    @property
+    def stuck_s(self) -> float | None:
+        """How long something waits that can be read, and nothing moves; None if not for long."""
+        if self.waiting_s is None or not self.sure:
+            return None
+        stuck_s = min(self.waiting_s, self.still_s)
+        return stuck_s if stuck_s >= self.patience_s else None
+
+    @property
+    def late_s(self) -> float:
+        """After this long without a move it is late, by its own rhythm."""
+        return max(self.patience_s, RHYTHMS_LATE * self.rhythm_s)
+
+
+class Decision(NamedTuple):
+    """A verdict, the number of the law, and its words."""
+
+    verdict: Verdict
+    rule: int
+    reason: str
+
+
+Law = Callable[[Case], str | None]
+
+# --- of all --------------------------------------------------------------------------------------
+
+
+def blind(case: Case) -> str | None:
+    """Rule 1: unknown while an input is unavailable. The state from before is retained until the
+    input is back.
+    """
+    if case.blind is not None:
+        return case.blind
+    if case.states_blind is None:
+        return None
+    moving = case.moved_s is not None and case.moved_s < case.patience_s
+    if case.stuck_s is None and (moving or case.before not in STUCK):
+        return None
+    return f"nothing advances, and the states of its tasks are unknown: {case.states_blind}"
+
+
+def paused(case: Case) -> str | None:
+    """Rule 2: no progress is expected of a paused connector."""
+    return "the connector is paused" if case.rests == Verdict.PAUSED else None
+
+
+def stopped(case: Case) -> str | None:
+    """Rule 23: no progress is expected of a stopped connector."""
+    return "the connector is stopped" if case.rests == Verdict.STOPPED else None
+
+
+def not_copied(case: Case) -> str | None:
+    """Rule 3: no progress is expected of a partition that the connector does not work on (any
+    more).
+    """
+    return None if case.copied else "the connector no longer works on it: its offset is left over"
+
+
+def overdue(case: Case) -> str | None:
+    """Rule 27: records wait in a partition that was added upstream, no task copies it, and
+    MirrorMaker should have found it by now.
+    """
+    return "records wait in it, and no task is to copy it" if case.overdue else None
+
+
+def unfound(case: Case) -> str | None:
+    """Rule 26: no progress is expected of a partition that was added upstream, until MirrorMaker
+    has refreshed its topics, and for three intervals after that.
+    """
+    if case.unassigned:
+        return "it is new, and MirrorMaker has not refreshed its topics since"
+    if case.handed_over and case.moved_s is None and case.still_s < case.patience_s:
+        return "it is new, and a task is about to copy it"
+    return None
+
+
+def rewound(case: Case) -> str | None:
+    """Rule 6: it went back, and is rewound until it reaches its earlier position again."""
+    return "it went back and has not reached its earlier position" if case.behind else None
+
+
+# --- with a log whose end says what is left to do: mirrored partitions and sinks -----------------
+
+
+def stalled(case: Case) -> str | None:
+    """Rule 4: work waits and nothing advances for three intervals, and a cause is visible. A silent
+    partition becomes stalled, or the other way round, only after three intervals: a connector in a
+    restart loop would otherwise change its verdict each time.
+    """
+    if case.stuck_s is None:
+        return None
+    since = f"work waits and nothing advanced since {case.since(case.stuck_s)}"
+    if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
+        return f"{since}: {case.why}"
+    if case.before is Verdict.STALLED and not _settled(case):
+        return f"{since}, and it has run again only since {case.since(case.why_s)}"
+    if case.contradicted is not None:
+        return f"{since}: {case.contradicted}"
+    if case.before is Verdict.SILENT:
+        return None
+    if case.failed_s is not None and case.failed_s < case.still_s:
+        return f"{since}: it failed at {case.since(case.failed_s)}, and runs again"
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+        return f"{since}: it commits the same offset repeatedly"
+    return None
+
+
+def silent(case: Case) -> str | None:
+    """Rule 5: work waits and nothing advances for three intervals, and no state shows a
+    failure.
+    """
+    if case.stuck_s is None:
+        return None
+    done = "nothing advanced" if case.placed else "nothing was ever committed"
+    since = case.since(case.stuck_s)
+    return f"work waits and {done} since {since}, and no state shows a failure"
+
+
+def slow(case: Case) -> str | None:
+    """Rule 7: it advances, and its lag grew over the whole window all the same."""
+    if not case.falls_behind or case.moved_s is None or case.moved_s >= case.patience_s:
+        return None
+    return "it advances, and its lag grew over the whole window"
+
+
+def moves(case: Case) -> str | None:
+    """Rule 8: it advanced within three intervals."""
+    if case.moved_s is None or case.moved_s >= case.patience_s:
+        return None
+    return "it advances"
+
+
+def keeps_up(case: Case) -> str | None:
+    """Rule 9: nothing waits, and the log end advanced within three intervals: the work was just
+    done.
+    """
+    if case.waiting_s is not None or case.ahead or case.watched_s < case.patience_s:
+        return None
+    return "nothing waits" if case.end_still_s < case.patience_s else None
+
+
+def idle(case: Case) -> str | None:
+    """Rule 10: nothing waits, and the log end stood still for three intervals."""
+    if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
+        return None
+    since = case.since(case.end_still_s)
+    return f"nothing waits, and the log end has not advanced since {since}"
+
+
+def beyond_the_end(case: Case) -> str | None:
+    """Rule 11: a position beyond the log end does not show how much work is left."""
+    if not case.ahead or case.still_s < case.patience_s:
+        return None
+    return f"its position lies {case.ahead} records beyond the log end"
+
+
+def perhaps_nothing(case: Case) -> str | None:
+    """Rule 12: where reading is not allowed, a constant distance to the log end may be transaction
+    markers or compacted offsets.
+    """
+    if case.waiting_s is None or case.sure or min(case.waiting_s, case.still_s) < case.patience_s:
+        return None
+    return "records may wait: a lag that does not grow may be transaction markers alone"
+
+
+# --- without: every other source ----------------------------------------------------------------
+
+
+def no_offset(case: Case) -> str | None:
+    """Rule 13: without an offset there is nothing to compare. The reason is unknown: a connector
+    removes the offset of a finished file, JDBC in bulk mode commits none at every poll, and an
+    operator resets.
+    """
+    if case.unsure:
+        return (
+            "its offset is stored under several raw keys, and only its next commit shows which of "
+            "them its task looks up"
+        )
+    if case.placed:
+        return None
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+        return "it has no offset, and commits without one"
+    return "it has no offset that can be read: its newest record is a tombstone or holds none"
+
+
+def cannot_work(case: Case) -> str | None:
+    """Rule 14: a connector without a running task advances nothing, whatever work there is."""
+    if case.why is None or not case.why_all or min(case.still_s, case.why_s) < case.patience_s:
+        return None
+    return f"nothing advanced since {case.since(case.still_s)}: {case.why}"
+
+
+def stopped_with_a_task(case: Case) -> str | None:
+    """Rule 15: where some tasks have failed, the partitions that used to advance and are late are
+    stalled. Which task has the other partitions is unknown.
+    """
+    if case.why is None or case.moved_s is None or case.moved_s <= case.late_s:
+        return None
+    if min(case.still_s, case.why_s) < case.patience_s:
+        return None
+    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+        return None
+    return f"it has not advanced since {case.since(case.moved_s)}: {case.why}"
+
+
+def in_rhythm(case: Case) -> str | None:
+    """Rule 16: it advanced within three intervals, or within three times the longest gap of its
+    window.
+    """
+    if case.moved_s is None or case.moved_s > case.late_s:
+        return None
+    return "it advances"
+
+
+def alive(case: Case) -> str | None:
+    """Rule 17: it commits one offset repeatedly: its task lives. So does a task whose database
+    sends nothing any more (heartbeats), or one in a snapshot, so this is no sign of idleness.
+    """
+    if case.repeated_s is None or case.repeated_s > case.patience_s:
+        return None
+    return (
+        "it commits the same offset repeatedly: its task lives, and whether work waits is unknown"
+    )
+
+
+def out_of_character(case: Case) -> str | None:
+    """Rule 18: observed for eight days, it was never quiet for a third of this time."""
+    if case.moved_s is None or not case.longest_s or case.watched_s < OBSERVED_ENOUGH_S:
+        return None
+    if case.moved_s <= max(case.patience_s, RHYTHMS_LATE * case.longest_s):
+        return None
+    return (
+        f"nothing advanced since {case.since(case.moved_s)}, and from "
+        f"{case.since(case.watched_s)} until then it was never quiet for longer than "
+        f"{length(case.longest_s)}"
+    )
+
+
+def against_its_habit(case: Case) -> str | None:
+    """Rule 22: its connector as a whole pauses longer than ever in its history, for the hours of
+    the week that the pause covers, and no observation is missing for three intervals.
+    """
+    if case.unusual is None or min(case.watched_s, case.still_s) < case.patience_s:
+        return None
+    return case.unusual
+
+
+def recovering(case: Case) -> str | None:
+    """Rule 19: what was stalled stays stalled until it advances, or runs for three intervals."""
+    if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
+        return None
+    return "nothing has advanced since its tasks began to run again"
+
+
+def untold(case: Case) -> str | None:
+    """Rule 20: nothing is committed, and without a second signal idle and dead look the same."""
+    if case.watched_s < case.patience_s:
+        return None
+    if case.endless is not None:
+        return f"it commits nothing, and whether work waits is unknown: {case.endless}"
+    return "it commits nothing, and whether work waits is unknown"
+
+
+def has_failed(failed: str | None) -> str | None:
+    """Rule 24: a connector is failed while it, or a task of it, is failed, whatever its partitions
+    show. Work that waits without any progress is the worse verdict.
+    """
+    return failed
+
+
+def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
+    """Rule 25: it runs for three intervals and never committed: it has no work, or its work never
+    succeeds. Which of the two is unknown.
+    """
+    if ran_s < patience_s:
+        return None
+    return (
+        f"it has run since {since} and never committed: it has no work, or it cannot read its "
+        "source or write its topics; see the worker's log"
+    )
+
+
+def too_soon(case: Case) -> str | None:
+    """Rule 21: a verdict needs three intervals of observation."""
+    if case.before is not Verdict.UNKNOWN:
+        return None
+    return f"a verdict needs three intervals ({length(case.patience_s)}) of observation"
+
+
+def _settled(case: Case) -> bool:
+    return case.why_s >= case.patience_s
+
+
+FAILED: Final = 24
+NEVER_COMMITTED: Final = 25
+
+_Laws = tuple[tuple[int, Verdict, Law], ...]
+
+WITH_A_HEAD: Final[_Laws] = (
+    (BLIND, Verdict.UNKNOWN, blind),
+    (2, Verdict.PAUSED, paused),
+    (23, Verdict.STOPPED, stopped),
+    (3, Verdict.IDLE, not_copied),
+    (OVERDUE, Verdict.STALLED, overdue),
+    (UNFOUND, Verdict.IDLE, unfound),
+    (4, Verdict.STALLED, stalled),
+    (5, Verdict.SILENT, silent),
+    (6, Verdict.REWOUND, rewound),
+    (7, Verdict.SLOW, slow),
+    (8, Verdict.OK, moves),
+    (9, Verdict.OK, keeps_up),
+    (10, Verdict.IDLE, idle),
+    (11, Verdict.UNKNOWN, beyond_the_end),
+    (12, Verdict.UNKNOWN, perhaps_nothing),
+    (21, Verdict.UNKNOWN, too_soon),
+)
+WITHOUT_A_HEAD: Final[_Laws] = (
+    (BLIND, Verdict.UNKNOWN, blind),
+    (2, Verdict.PAUSED, paused),
+    (23, Verdict.STOPPED, stopped),
+    (3, Verdict.IDLE, not_copied),
+    (13, Verdict.UNKNOWN, no_offset),
+    (14, Verdict.STALLED, cannot_work),
+    (15, Verdict.STALLED, stopped_with_a_task),
+    (6, Verdict.REWOUND, rewound),
+    (16, Verdict.OK, in_rhythm),
+    (22, Verdict.SILENT, against_its_habit),
+    (18, Verdict.SILENT, out_of_character),
+    (19, Verdict.STALLED, recovering),
+    (17, Verdict.UNKNOWN, alive),
+    (20, Verdict.UNKNOWN, untold),
+    (21, Verdict.UNKNOWN, too_soon),
+)
+LAWS: Final = {
+    number: " ".join((law.__doc__ or "").split())
+    for number, law in (
+        *((number, law) for laws in (WITH_A_HEAD, WITHOUT_A_HEAD) for number, _, law in laws),
+        (FAILED, has_failed),
+        (NEVER_COMMITTED, never_committed),
+    )
+}
+
+
+def decide(case: Case) -> Decision | None:
+    """The first law that speaks; None where the verdict stays what it was."""
+    for number, verdict, law in WITH_A_HEAD if case.headed else WITHOUT_A_HEAD:
+        reason = law(case)
+        if reason is not None:
+            return Decision(verdict=verdict, rule=number, reason=reason)
+    return None
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of a connector or a flow: the worst of its partitions; unknown without any."""
+    found = frozenset(verdicts)
+    return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.UNKNOWN)

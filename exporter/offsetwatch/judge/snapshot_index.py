@@ -1,0 +1,260 @@
+"""One snapshot as rules ask for it: by connector, and with absence told from blindness.
+
+Called by register.py; trackers and rules read it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import inf
+from typing import Final, Protocol, TypeVar
+
+from offsetwatch.judge.findings.incarnations import Read
+from offsetwatch.judge.input_visibility import Sight
+from offsetwatch.judge.progress.verdict_rules import BLIND
+from offsetwatch.model.connectors import ConnectorKind, StateChange
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, InputId, rest_offsets_input
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.mirror.mm2_names import checkpoints_of
+from offsetwatch.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
+
+Who = tuple[str, str]  # Connect cluster, connector
+
+_AT_REST: Final = frozenset({"stopped", "paused"})
+
+
+class _Owned(Protocol):
+    @property
+    def connect_cluster(self) -> str: ...
+    @property
+    def connector(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Owned)
+
+
+class Look:
+    """See the module. `listed` are the connectors of each Connect cluster that lists them now;
+    partitions are by connector, and `marked` are source partitions with something that does not
+    come from the connector; `hidden` are connectors whose verdict an input hides.
+    """
+
+    def __init__(self, snapshot: Snapshot, before: Look | None = None) -> None:
+        self.snapshot = snapshot
+        self.sight = Sight(snapshot)
+        self.connectors: dict[Who, ConnectorView] = self.sight.connectors
+        self.listed = self._lists()
+        self.flows: dict[Who, MirrorFlow] = self.sight.flows
+        self.inputs = {view.id: view for view in snapshot.inputs}
+        self.sources: dict[Who, list[SourcePartitionView]]
+        self.marked: dict[Who, list[SourcePartitionView]]
+        self.mirrors: dict[Who, list[MirrorPartitionView]]
+        if before is not None and before.snapshot.source_partitions is snapshot.source_partitions:
+            self.sources, self.marked = before.sources, before.marked
+        else:
+            self.sources = _by_connector(snapshot.source_partitions)
+            self.marked = _by_connector(filter(_is_marked, snapshot.source_partitions))
+        if before is not None and before.snapshot.mirror_partitions is snapshot.mirror_partitions:
+            self.mirrors = before.mirrors
+        else:
+            self.mirrors = _by_connector(snapshot.mirror_partitions)
+        self.sinks = _by_connector(snapshot.sink_partitions)
+        self.by_verdict: dict[tuple[Scope, Verdict], list[Judgement]]
+        self.hidden: frozenset[Who]
+        if before is not None and before.snapshot.judgements is snapshot.judgements:
+            self.by_verdict, self.hidden = before.by_verdict, before.hidden
+        else:
+            self.by_verdict = _by_verdict(snapshot.judgements)
+            self.hidden = frozenset(
+                (judged.connect_cluster, judged.connector)
+                for judged in snapshot.judgements
+                if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
+            )
+        self.newest_syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
+        if before is not None and before.snapshot.syncs is snapshot.syncs:
+            self.newest_syncs = before.newest_syncs
+        else:
+            for sync in snapshot.syncs:
+                of = (sync.source, sync.target, sync.topic, sync.partition)
+                self.newest_syncs.setdefault(sync.connect_cluster, {})[of] = sync
+        self._flows_of = Counter(flow.offset_syncs for flow in snapshot.topology.flows)
+
+    def _lists(self) -> dict[str, frozenset[str]]:
+        topology = self.snapshot.topology
+        clusters = {at.connect_cluster for at in topology.listings}
+        inputs = self.snapshot.inputs
+        clusters |= {at.id.connect_cluster for at in inputs if at.id.kind == CONNECT_REST}
+        names: dict[str, set[str]] = {
+            cluster: set() for cluster in clusters if self.sight.states_of(cluster)[0]
+        }
+        for cluster, name in self.connectors:
+            if cluster in names:
+                names[cluster].add(name)
+        return {cluster: frozenset(found) for cluster, found in names.items()}
+
+    def read(self) -> Read:
+        """Return how current the lists of connectors and the offsets topics are."""
+        listed_at = {cluster: self._listed_at(cluster) for cluster in self.listed}
+        topics = {at.at for at in self.snapshot.topology.offsets_topics}
+        return Read(
+            listed_at={cluster: at for cluster, at in listed_at.items() if at is not None},
+            positions={
+                str(topic): dict(view.tail.positions)
+                for topic in topics
+                if (view := self.inputs.get(InputId.of_tail(topic))) is not None
+                and view.tail is not None
+            },
+            topic_of=self.sight.offsets_topic,
+        )
+
+    def _listed_at(self, cluster: str) -> float | None:
+        rest = self.inputs.get(InputId(CONNECT_REST, connect_cluster=cluster))
+        if rest is not None:
+            return rest.last_success_at
+        topics = {
+            topic
+            for at in self.snapshot.topology.listings
+            if at.connect_cluster == cluster
+            for topic in at.topics()
+        }
+        tails = [self.inputs.get(InputId.of_tail(topic)) for topic in topics]
+        moments = [None if view is None else view.last_success_at for view in tails]
+        return min((at for at in moments if at is not None), default=None)
+
+    def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
+        """The newest syncs by aliases, topic and partition."""
+        return self.newest_syncs.get(cluster, {})
+
+    def has_own_syncs(self, flow: MirrorFlow) -> bool:
+        """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""
+        return flow.offset_syncs is not None and self._flows_of[flow.offset_syncs] == 1
+
+    def rests(self) -> dict[Who, float]:
+        """Connectors that a person has stopped or paused, and until when: what was committed before
+        that, a person may have written. Of those that rest now, by the newest word on them, the end
+        is not known (inf).
+        """
+        found = {who: inf for who, view in self.connectors.items() if view.state in _AT_REST}
+        for history in self.snapshot.histories:
+            if history.task is None:
+                who = (history.connect_cluster, history.connector)
+                # A status topic is followed; the states were polled a while ago.
+                found[who] = _rested_until(history.changes)
+        return found
+
+    def judged(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
+        """Whoever of this scope has this verdict."""
+        return self.by_verdict.get((scope, verdict), ())
+
+    def rewound(self) -> set[Who]:
+        """Connectors of which a partition went back and has not come as far again."""
+        return {
+            (judged.connect_cluster, judged.connector)
+            for scope in Scope
+            for judged in self.judged(scope, Verdict.REWOUND)
+        }
+
+    def is_sink(self, who: Who) -> bool:
+        """Is this connector a sink?"""
+        view = self.connectors.get(who)
+        return view is not None and view.kind is ConnectorKind.SINK
+
+    def positions(self, wanted: Iterable[Who]) -> dict[Who, dict[str, str]]:
+        """What these connectors have committed, by what that is of. Those that cannot be seen now
+        are left out.
+        """
+        return {who: self._positions(who) for who in wanted if not self.blind(who)}
+
+    def _positions(self, who: Who) -> dict[str, str]:
+        if self.is_sink(who):
+            return {
+                f"{at.topic}-{at.partition}": str(at.committed) for at in self.sinks.get(who, ())
+            }
+        if who in self.mirrors:
+            return {
+                f"{at.topic}-{at.partition}": str(at.replicated)
+                for at in sorted(self.mirrors[who], key=lambda at: -(at.lag or 0))
+            }
+        return {
+            at.label: at.offset.text for at in self.sources.get(who, ()) if at.offset is not None
+        }
+
+    def blind(self, who: Who) -> bool:
+        """Is there something that this connector's progress rests on and that cannot be read?"""
+        cluster, connector = who
+        if self.sight.absent(cluster, connector, sink=self.is_sink(who)) is not None:
+            return True
+        return self.sight.unmirrored(cluster, connector) is not None
+
+    def blind_to_state(self, who: Who) -> bool:
+        """Can the state of a connector not be read although it could be? Of none: those of its
+        Connect cluster.
+        """
+        if not who[1]:
+            return self.sight.states_of(who[0])[1] is not None
+        return self.sight.state_of(*who) is not None
+
+    def believed(self) -> dict[str, frozenset[str]]:
+        """Of `listed`, the lists that tell who is deleted."""
+        return {at: names for at, names in self.listed.items() if self.sight.believes_list(at)}
+
+    def blind_to_ends(self, kafka: str | None) -> bool:
+        """Can the log ends of this cluster not be read?"""
+        return kafka is not None and self.sight.endless(kafka) is not None
+
+    def blind_to_groups(self, cluster: str) -> bool:
+        """Can the groups of this Connect cluster's sinks not be read?"""
+        polled = [at for at in self.snapshot.by_rest if at.sink and at.connect_cluster == cluster]
+        inputs = [InputId(GROUPS, connect_cluster=cluster)]
+        inputs += [rest_offsets_input(cluster, at.connector) for at in polled]
+        return any((view := self.inputs.get(at)) is not None and not view.live for at in inputs)
+
+    def blind_to_failover(self, flow: MirrorFlow) -> bool:
+        """Can anything not be read that tells what groups of this flow would meet?"""
+        topics = (flow.offset_syncs, checkpoints_of(flow))
+        view = self.inputs.get(groups_input(flow.key))
+        groupless = view is not None and not view.live
+        return groupless or any(at is not None and self.blind_to_topic(at) for at in topics)
+
+    def blind_to_topic(self, topic: KafkaTopic) -> bool:
+        """Is this topic followed, and cannot be read?"""
+        view = self.inputs.get(InputId.of_tail(topic))
+        return view is not None and not view.live
+
+
+def _is_marked(view: SourcePartitionView) -> bool:
+    odd = view.shadow is not None or view.variants > 0 or view.poisoned
+    return odd or view.restarted is not None
+
+
+def _rested_until(changes: tuple[StateChange, ...]) -> float:
+    if changes[-1].state in _AT_REST:
+        return inf
+    ends = (after.at for at, after in pairwise(changes) if at.state in _AT_REST)
+    return max(ends, default=0.0)
+
+
+def _by_verdict(
+    judgements: Iterable[Judgement],
+) -> dict[tuple[Scope, Verdict], list[Judgement]]:
+    found: dict[tuple[Scope, Verdict], list[Judgement]] = {}
+    for judged in judgements:
+        found.setdefault((judged.scope, judged.verdict), []).append(judged)
+    return found
+
+
+def _by_connector(views: Iterable[T]) -> dict[Who, list[T]]:
+    found: dict[Who, list[T]] = {}
+    for view in views:
+        found.setdefault((view.connect_cluster, view.connector), []).append(view)
+    return found

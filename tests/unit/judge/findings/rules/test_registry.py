@@ -1,0 +1,1347 @@
+"""Each rule has a play in which it alone finds what is wrong, and one in which all is well."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as replace_struct
+from offsetwatch.judge.findings import register as registers
+from offsetwatch.judge.findings import visibility
+from offsetwatch.judge.findings.rules.registry import RULES
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.evidence import TIME
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.model.observations import (
+    ConnectorsListed,
+    Frozen,
+    InputFailed,
+    InputId,
+    InputSucceeded,
+    OffsetsTopicCompared,
+    SinkOffset,
+    TopicFactsRead,
+)
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
+from offsetwatch.notify.words import EVIDENCE_MAX
+from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
+
+from tests.changed import replace
+from tests.evidence import pairs, texts
+from tests.unit.state.worlds import (
+    FILE,
+    OFFSETS,
+    SYNCS,
+    World,
+    files,
+    mirror,
+    mirrors,
+    orders,
+    sink,
+    source,
+    sync,
+)
+
+from .plays import BAD, INTERVAL_S, Play, connector, failed, task
+
+ORDERS = TopicPartition("orders", 0)
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+FILE_IDENTITY = '{"filename":"/data/in.txt"}'
+
+
+def filed(position: int = 1) -> Play:
+    """`files` has committed this."""
+    play = Play(files())
+    play.world.commit("files", FILE, {"position": position})
+    play.look()
+    return play
+
+
+def mirrored(committed: int = 99, *, log_end: int = 100, log_start: int = 0) -> Play:
+    """orders-0 is copied up to here, with a sync of it."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": committed})
+    play.world.synced(committed, downstream=committed)
+    play.world.ends({ORDERS: LogBounds(log_start, log_end, log_end)})
+    play.look()
+    return play
+
+
+def altered(position: int = 500) -> Play:
+    """orders-0 was copied to its end, and somebody then said it was further."""
+    play = mirrored()
+    play.world.commit("mm2", orders(), {"offset": position})
+    play.world.ends(100)
+    return play
+
+
+def sunk(committed: int = 10, **changes) -> Play:
+    world = World()
+    world.listed(sink("out"))
+    world.sinks(SinkOffset("out", "orders", 0, committed, 20))
+    play = Play(world)
+    play.more["sink_partitions"] = tuple(
+        replace(view, **changes) for view in world.snapshot().sink_partitions
+    )
+    play.look()
+    return play
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def a_connector_stalls() -> Play:
+    play = filed()
+    play.judge(Verdict.STALLED, "files")
+    play.look()
+    return play
+
+
+def a_flow_is_silent() -> Play:
+    play = mirrored()
+    play.judge(Verdict.SILENT, "mm2")
+    play.look()
+    return play
+
+
+def a_partition_went_back() -> Play:
+    play = filed()
+    play.judge(Verdict.REWOUND, "files", subjects=("filename=/data/in.txt",))
+    play.look()
+    return play
+
+
+def three_connectors_go_back() -> Play:
+    names = ("a", "b", "c")
+    play = Play(files())
+    play.world.listed(*(source(name) for name in names))
+    for name in names:
+        play.world.commit(name, FILE, {"position": 9})
+    play.look()
+    play.world.now += 5
+    for name in names:
+        play.world.commit(name, FILE, {"position": 7})
+    play.look()
+    return play
+
+
+def a_connector_has_failed() -> Play:
+    play = filed()
+    play.world.listed(source("files", state="failed", failure=BAD))
+    play.look()
+    return play
+
+
+def a_task_has_failed() -> Play:
+    play = filed()
+    play.world.listed(failed())
+    play.look()
+    return play
+
+
+def a_task_fails_at_one_position() -> Play:
+    play = filed()
+    play.status_followed()
+    for _ in range(3):
+        play.fail()
+        play.run(0.2)
+    return play
+
+
+def a_task_fails_and_gets_on() -> Play:
+    play = filed()
+    play.status_followed()
+    for number in range(4):
+        play.fail()
+        play.run(0.2)
+        play.world.commit("files", FILE, {"position": 2 + number})
+    return play
+
+
+def a_sink_is_left_behind() -> Play:
+    play = sunk(log_start=15)
+    play.run(2)
+    return play
+
+
+def retention_comes_near() -> Play:
+    play = mirrored(49)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=49, headroom_s=20 * INTERVAL_S)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    return play
+
+
+def records_are_lost() -> Play:
+    play = mirrored()
+    at = play.world.now
+    lost = Loss("lab", "mm2", "west", "east", "orders", 0, "retention", 50, 74, at)
+    play.more["losses"] = (lost,)
+    play.look()
+    return play
+
+
+def a_topic_is_another_one() -> Play:
+    play = mirrored()
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.look()
+    return play
+
+
+def a_position_is_past_the_end() -> Play:
+    play = mirrored(500)
+    play.run(1)
+    return play
+
+
+def a_flow_copies_again() -> Play:
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.synced(10, downstream=110)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.run(1.2)
+    return play
+
+
+def a_flow_copies_again_between_two_flushes() -> Play:
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.synced(99, downstream=199)
+    play.world.commit("mm2", orders(), {"offset": 99})
+    play.run(1.2)
+    return play
+
+
+def stopped_and_reset() -> Play:
+    play = mirrored()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.world.commit("mm2", orders(), None)
+    return play
+
+
+def an_offset_is_reset_and_no_sync() -> Play:
+    play = stopped_and_reset()
+    play.run(3)
+    return play
+
+
+def an_offset_is_set_back_and_no_sync() -> Play:
+    play = mirrored()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.run(2)
+    play.world.commit("mm2", orders(), {"offset": 60})
+    play.run(3)
+    return play
+
+
+def the_syncs_are_deleted() -> Play:
+    play = mirrored()
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(3)
+    return play
+
+
+def there_is_no_sync_of_what_is_copied() -> Play:
+    """Nobody ever saw one."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.commit("mm2", orders(), {"offset": 5})
+    play.run(1)
+    play.world.commit("mm2", orders(), {"offset": 8})
+    play.run(2.2)
+    return play
+
+
+def a_connector_is_made_again() -> Play:
+    play = filed()
+    play.run(1)
+    play.world.listed()
+    play.run(1)
+    play.world.listed(source("files"))
+    play.look()
+    return play
+
+
+def a_connector_is_made_again_between_two_polls() -> Play:
+    play = filed()
+    play.status_followed()
+    play.told(connector("running"), task("running"))
+    play.run(1)
+    gone = TaskStatus("files", 0, None)
+    play.told(connector("unassigned"), connector(None), gone, connector("running"))
+    play.look()
+    assert play.names() == []  # no task of it has begun
+    play.told(task("running"))
+    play.look()
+    assert play.names() == []  # the newest list may be of the connector that was deleted
+    play.world.now += 1
+    play.world.listed(source("files"))
+    play.look()
+    return play
+
+
+def test_offsets_that_the_class_of_a_new_connector_never_looks_up_are_not_gone_on_from():
+    play = a_connector_is_made_again_between_two_polls()
+    assert play.names() == [Name.REMNANT_OFFSETS]
+    play.world.now += 1
+    play.world.listed(source("files", class_name="io.confluent.connect.jdbc.JdbcSourceConnector"))
+    play.look()
+    assert play.names() == []
+
+
+def offsets_are_left_behind() -> Play:
+    own = source("files", dedicated_offsets_topic="own")
+    play = filed()
+    play.world.listed(own)
+    play.world.tail(topic=replace(OFFSETS, topic="own"), whole=True)
+    play.look()
+    return play
+
+
+def somebody_writes_another_key() -> Play:
+    play = filed()
+    key = b'["files", {"filename": "/data/in.txt"}]'
+    play.world.commit("files", FILE, {"position": 7}, raw_key=key)
+    play.look()
+    return play
+
+
+def an_offset_is_no_number() -> Play:
+    play = mirrored()
+    play.world.commit("mm2", orders(1), {"offset": "5"})
+    play.look()
+    return play
+
+
+def a_topic_is_not_compacted() -> Play:
+    play = filed()
+    facts = TopicFacts(
+        at=OFFSETS, role=TopicRole.OFFSETS, policy="delete", partitions=25, replication=1, brokers=1
+    )
+    play.world.see(TopicFactsRead(kafka="east", facts=(facts,), at=play.world.now))
+    play.look()
+    return play
+
+
+def checkpoint(play: Play, *, age_s: float, **changes) -> None:
+    view = GroupView(
+        connect_cluster="lab",
+        source="west",
+        target="east",
+        group="g",
+        topic="orders",
+        partition=0,
+        upstream=90,
+        best=90,
+        landing=40,
+        landing_from="checkpoint",
+        translated=90,
+        reread=50,
+        skip=0,
+        checkpoint_at=play.world.now - age_s,
+    )
+    play.more["groups"] = (replace(view, **changes),)
+
+
+def checkpoints_stop() -> Play:
+    play = mirrored()
+    checkpoint(play, age_s=30)
+    play.run(6)
+    return play
+
+
+def what_is_usual(play: Play, **changes: Any) -> None:
+    """Of mm2, at any hour: ten records to copy, hardly ever more than fifty."""
+    usual = Baseline(
+        connect_cluster="lab",
+        connector="mm2",
+        since=0.0,
+        until=play.world.now,
+        advances=1000,
+        per_hour=(60.0,) * HOURS,
+        pause_advances=None,
+        pause_s=None,
+        quantiles=(1.0, 1.0, 2.0),
+        lag=((10.0, 20.0, 50.0),) * HOURS,
+    )
+    of = {("lab", "mm2"): replace_struct(usual, **changes)}
+    play.more["usual"] = UsualView(valid=True, of=of)
+
+
+def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> Play:
+    """More than twice fifty and a hundred: 201."""
+    play = mirrored(99, log_end=log_end)
+    what_is_usual(play, **changes)
+    play.run(3.5)
+    return play
+
+
+def another_mirror_maker_writes_syncs() -> Play:
+    """Ours commits nothing any more, while offset syncs go on."""
+    play = mirrored()
+    for offset in range(101, 107):
+        play.world.synced(offset)
+        play.run(1)
+        play.world.commit("mm2", orders(), {"offset": offset})
+        play.look()
+    for number in range(5):
+        play.world.synced(200 + 10 * number)
+        play.run(1)
+    return play
+
+
+def partitions_are_added() -> Play:
+    """MirrorMaker, which looks for new ones every ten minutes, does not find them."""
+    play = mirrored()
+    bounds = {ORDERS: LogBounds(0, 100, 100)}
+    play.world.ends(bounds, partitions={"orders": 2})
+    play.look()
+    bounds[TopicPartition("orders", 1)] = LogBounds(3, 10, 10)
+    play.world.ends(bounds, partitions={"orders": 2})
+    play.run(12)
+    return play
+
+
+def a_transaction_hangs() -> Play:
+    play = filed()
+    play.world.tail(frozen=(Frozen(3, 10, "producer 7 since noon", 5),))
+    play.look()
+    return play
+
+
+def an_input_fails() -> Play:
+    play = filed()
+    fails = InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
+    play.run(1.2, each=lambda: play.world.see(fails))
+    return play
+
+
+def nobody_is_listed_and_one_works() -> Play:
+    play = filed()
+    answer = ConnectorsListed("lab", (), frozenset())
+
+    def each() -> None:
+        play.world.see(answer)
+        play.world.commit("files", FILE, {"position": int(play.world.now)})
+
+    play.run(2.5, each=each)
+    return play
+
+
+def a_worker_uses_another_kafka_cluster() -> Play:
+    play = filed()
+    for kafka in ("ours", "theirs"):
+        play.world.see(ConnectorsListed("lab", (source("files"),), None, kafka))
+    play.look()
+    return play
+
+
+def a_connector_has_no_state() -> Play:
+    play = filed()
+    answer = ConnectorsListed("lab", (), frozenset({"files"}))
+    play.run(1.5, each=lambda: play.world.see(answer))
+    return play
+
+
+def a_connector_has_no_configuration() -> Play:
+    play = filed()
+    bare = replace(source("files"), kind=ConnectorKind.UNKNOWN, class_name="", configured=False)
+    play.run(10.5, each=lambda: play.world.listed(bare))
+    return play
+
+
+def a_connector_is_not_listed_and_works(name: str = "files") -> Play:
+    play = filed()
+    others = (source("files"),) if name != "files" else (source("other"),)
+    play.world.listed(source("other"), source("files"))
+    play.look()
+    answer = ConnectorsListed("lab", others, frozenset(at.name for at in others))
+
+    def each() -> None:
+        play.world.see(answer)
+        play.world.commit(name, FILE, {"position": int(play.world.now)})
+
+    play.run(2.5, each=each)
+    return play
+
+
+def rest_gives_other_offsets(rounds: int = 3) -> Play:
+    play = filed()
+    for _ in range(rounds):
+        play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":900}'})
+        play.run(0.6)
+    return play
+
+
+def another_topic_has_them_too() -> Play:
+    play = filed()
+    play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
+    play.look()
+    return play
+
+
+def series_are_left_out() -> Play:
+    """A limit leaves no room for any connector."""
+    play = Play(files(series_max=1))
+    play.world.commit("files", FILE, {"position": 1})
+    play.look()
+    return play
+
+
+FOUND = [
+    (1, a_connector_stalls, Name.CONNECTOR_STALLED),
+    (2, a_flow_is_silent, Name.MM2_SILENT_STALL),
+    (3, a_partition_went_back, Name.REWOUND),
+    (4, three_connectors_go_back, Name.REWINDS_AT_ONCE),
+    (5, a_connector_has_failed, Name.CONNECTOR_FAILED),
+    (6, a_task_has_failed, Name.TASK_FAILED),
+    (7, a_task_fails_at_one_position, Name.POISON_SUSPECTED),
+    (8, a_task_fails_and_gets_on, Name.RESTART_LOOP),
+    (9, a_sink_is_left_behind, Name.SINK_BELOW_LOG_START),
+    (10, retention_comes_near, Name.MM2_RETENTION_NEAR),
+    (11, records_are_lost, Name.MM2_RECORDS_LOST),
+    (12, a_topic_is_another_one, Name.MM2_TOPIC_RECREATED),
+    (13, a_position_is_past_the_end, Name.MM2_POSITION_AHEAD),
+    (14, a_flow_copies_again, Name.RECOPY),
+    (14, a_flow_copies_again_between_two_flushes, Name.RECOPY),
+    (15, an_offset_is_reset_and_no_sync, Name.HALF_RESET),
+    (15, an_offset_is_set_back_and_no_sync, Name.HALF_RESET),
+    (15, the_syncs_are_deleted, Name.HALF_RESET),
+    (15, there_is_no_sync_of_what_is_copied, Name.HALF_RESET),
+    (16, a_connector_is_made_again, Name.REMNANT_OFFSETS),
+    (16, a_connector_is_made_again_between_two_polls, Name.REMNANT_OFFSETS),
+    (17, offsets_are_left_behind, Name.STARTS_FROM_SCRATCH),
+    (18, somebody_writes_another_key, Name.DUPLICATE_KEYS),
+    (19, an_offset_is_no_number, Name.UNUSABLE_OFFSET),
+    (20, a_topic_is_not_compacted, Name.INTERNAL_TOPIC_PROBLEM),
+    (21, checkpoints_stop, Name.CHECKPOINTS_STALE),
+    (22, a_transaction_hangs, Name.HANGING_TRANSACTION),
+    (23, an_input_fails, Name.INPUT_DOWN),
+    (24, a_flow_has_more_to_copy_than_ever, Name.MM2_LAG_UNUSUAL),
+    (25, another_mirror_maker_writes_syncs, Name.SYNCS_WITHOUT_COMMITS),
+    (26, partitions_are_added, Name.UNREPLICATED_PARTITIONS),
+    (27, nobody_is_listed_and_one_works, Name.CONNECT_CLUSTER_CHANGED),
+    (27, a_worker_uses_another_kafka_cluster, Name.CONNECT_CLUSTER_CHANGED),
+    (28, a_connector_has_no_state, Name.CONNECTOR_STATE_MISSING),
+    (28, a_connector_has_no_configuration, Name.CONNECTOR_STATE_MISSING),
+    (29, a_connector_is_not_listed_and_works, Name.CONNECTOR_NOT_LISTED),
+    (30, rest_gives_other_offsets, Name.REST_OFFSETS_DIFFER),
+    (31, another_topic_has_them_too, Name.OFFSETS_TOPIC_DOUBTED),
+    (32, series_are_left_out, Name.SERIES_DROPPED),
+]
+IDS = [play.__name__ for _, play, _ in FOUND]
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_what_goes_wrong_is_found_under_its_name_and_nothing_else_is(number, play, name):
+    assert play().names() == [name.value]
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
+    others = tuple((other, rule) for other, rule in RULES if other != number)
+    monkeypatch.setattr(registers, "RULES", others)
+    assert name.value not in play().names()
+
+
+def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connector():
+    play = a_task_has_failed()
+    play.world.see(ConnectorsListed("lab", (), frozenset()))
+    play.look()
+    assert play.names() == [Name.TASK_FAILED.value]
+    play.run(2.5, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
+    assert play.names() == [Name.TASK_FAILED.value]
+    assert play.only().evidence[0].name == registers.LAST_SEEN
+    play.run(1, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
+    assert play.names() == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ConnectorsListed("lab", (), frozenset()), id="nothing"),
+        pytest.param(ConnectorsListed("lab", (), frozenset({"files"})), id="no-state"),
+    ],
+)
+def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
+    """The connector was never listed to this process."""
+    play = a_task_has_failed()
+    told = play.register.remembered()
+    again = Play(World())
+    again.world.found(OFFSETS)
+    again.world.tail(whole=True)
+    again.register.recall(told)
+    again.world.now = play.world.now
+    again.world.see(InputSucceeded(InputId("connect_rest", connect_cluster="lab"), again.world.now))
+    again.run(2.5, each=lambda: again.world.see(answer))
+    assert Name.TASK_FAILED.value in again.names()
+
+
+def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
+    play = a_connector_has_no_state()
+    with play.hidden(InputId("connect_rest", connect_cluster="lab")):
+        assert play.names() == [Name.CONNECTOR_STATE_MISSING.value]
+    play.world.listed(source("files"))
+    play.look()
+    assert play.names() == []
+
+
+def test_a_task_that_has_failed_and_lost_its_state_has_failed_until_it_has_one_again():
+    play = a_task_has_failed()
+    hole = source("files", tasks=(Task(0, UNKNOWN_STATE),))
+    play.run(30.0, each=lambda: play.world.listed(hole))
+    found = {at.name: at.summary for at in play.findings}
+    assert found.keys() == {Name.TASK_FAILED, Name.CONNECTOR_STATE_MISSING}
+    assert "no state of task 0" in found[Name.CONNECTOR_STATE_MISSING]
+    play.run(4.0, each=lambda: play.world.listed(source("files")))
+    assert play.names() == []
+
+
+def test_a_connector_that_is_new_may_be_without_a_state_for_an_interval():
+    play = filed()
+    answer = ConnectorsListed("lab", (source("files"),), frozenset({"files", "new"}))
+    play.run(0.9, each=lambda: play.world.see(answer))
+    assert play.names() == []
+
+
+def test_a_stranger_that_another_connect_cluster_lists_is_told_of_elsewhere():
+    play = a_connector_is_not_listed_and_works("stranger")
+    assert play.names() == [Name.CONNECTOR_NOT_LISTED.value]
+    assert play.only().connector == "stranger"
+
+
+def test_two_rounds_that_differ_may_be_chance_and_one_that_agrees_ends_it():
+    play = rest_gives_other_offsets(2)
+    assert play.names() == []
+    play = rest_gives_other_offsets(5)
+    told = play.only()
+    since = texts(told.evidence)["first differed"]
+    assert f"than in east/connect-offsets since {since}: " in told.summary
+    assert pairs(told.evidence)[:2] == [
+        (f"{FILE_IDENTITY} over REST", '{"position":900}'),
+        (f"{FILE_IDENTITY} in the topic", '{"position":1}'),
+    ]
+    play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":1}'})
+    play.run(0.4)
+    assert play.names() == [Name.REST_OFFSETS_DIFFER.value]
+    play.run(0.2)
+    assert play.names() == []
+
+
+def test_a_topic_that_was_found_again_is_not_doubted_any_more():
+    play = another_topic_has_them_too()
+    play.restart()
+    play.more["topic_doubts"] = {}  # nobody has looked again since
+    play.look()
+    assert play.names() == [Name.OFFSETS_TOPIC_DOUBTED.value]
+    del play.more["topic_doubts"]
+    play.world.see(OffsetsTopicCompared("lab", None))
+    play.look()
+    assert play.names() == []
+
+
+def test_every_rule_has_a_row_and_a_number_of_its_own():
+    assert [number for number, _ in RULES] == sorted({number for number, _, _ in FOUND})
+
+
+def test_every_rule_begins_with_its_number_and_its_law():
+    for number, rule in RULES:
+        assert (rule.__doc__ or "").startswith(f"Rule {number}: ")
+
+
+@pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
+def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(number, play, name):
+    finding = play().only()
+    assert finding.summary.endswith(".")
+    assert len(finding.summary) < 250
+    assert finding.evidence or number in {1, 2, 5}  # that of the verdict, or of the failure
+    assert all(name and text for name, text in pairs(finding.evidence))
+    assert len(finding.evidence) <= EVIDENCE_MAX
+    times = [item.value for item in finding.evidence if item.unit == TIME]
+    assert all(RFC_3339.fullmatch(str(at)) for at in times)
+    assert not any(RFC_3339.search(str(at.value)) for at in finding.evidence if at.unit != TIME)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "made", "name"),
+    [
+        (Verdict.STALLED, filed, Name.CONNECTOR_STALLED),
+        (Verdict.SILENT, filed, Name.CONNECTOR_SILENT),
+        (Verdict.STALLED, mirrored, Name.MM2_STALLED),
+        (Verdict.SILENT, mirrored, Name.MM2_SILENT_STALL),
+        (Verdict.STALLED, sunk, Name.SINK_STUCK),
+        (Verdict.SILENT, sunk, Name.SINK_STUCK),
+    ],
+)
+def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, made, name):
+    play = made()
+    kind = {filed: "files", mirrored: "mm2", sunk: "out"}[made]
+    play.judge(verdict, kind)
+    play.look()
+    assert play.names() == [name.value]
+    wanted = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
+    assert play.only().severity is wanted
+    if verdict is Verdict.STALLED:
+        who = "mm2 (west->east)" if made is mirrored else kind
+        assert play.only().summary.startswith(f"{who} makes no progress: ")
+
+
+def test_while_it_is_unclear_whether_a_flow_copies_again_it_is_not_told_to_have_gone_back():
+    play = mirrored(99)
+    play.world.commit("mm2", orders(), None)
+    play.run(0.2)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.judge(Verdict.REWOUND, "mm2", subjects=("orders-0",))
+    play.run(0.5)
+    assert "rewound" not in play.names()
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict.OK, Verdict.IDLE, Verdict.SLOW, Verdict.UNKNOWN], ids=str
+)
+def test_any_other_verdict_is_no_finding(verdict):
+    play = filed()
+    play.judge(verdict, "files")
+    play.judge(verdict, "files", subjects=("filename=/data/in.txt",))
+    play.look()
+    assert play.names() == []
+
+
+# --- what looks alike, and is well ---------------------------------------------------------------
+
+
+def a_flow_has_just_begun() -> Play:
+    """Its first sync comes with the first record, its first commit an interval later."""
+    play = Play(mirrors())
+    play.world.assigned(0)
+    play.world.synced(0)
+    play.run(1)
+    play.world.commit("mm2", orders(), {"offset": 40})
+    play.world.synced(40)
+    play.run(5)
+    return play
+
+
+def a_flow_is_at_work() -> Play:
+    """Syncs come before the commits that cover them."""
+    play = mirrored(99)
+    for number in range(8):
+        play.world.synced(110 + 10 * number)
+        play.run(0.5)
+        play.world.commit("mm2", orders(), {"offset": 110 + 10 * number})
+        play.world.ends(120 + 10 * number)
+        play.run(0.5)
+    return play
+
+
+def a_flow_emits_no_syncs() -> Play:
+    play = Play(mirrors(mirror(syncs_topic=None)))
+    play.world.assigned(0)
+    for number in range(5):
+        play.world.commit("mm2", orders(), {"offset": number})
+        play.run(1)
+    return play
+
+
+def both_places_are_reset() -> Play:
+    play = stopped_and_reset()
+    play.world.tail_failed("not_found", SYNCS)
+    play.run(5)
+    return play
+
+
+def a_person_has_a_flow_copied_again() -> Play:
+    play = stopped_and_reset()
+    play.run(1)
+    play.world.listed(mirror())
+    play.world.synced(0, downstream=100)
+    play.run(0.5)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.run(3)
+    return play
+
+
+def a_worker_dies_and_repeats_what_it_had_not_committed() -> Play:
+    play = mirrored(99, log_end=200)
+    play.world.synced(140)
+    play.run(0.5)
+    play.world.synced(100, downstream=141)
+    play.run(0.2)
+    play.world.commit("mm2", orders(), {"offset": 150})
+    play.world.synced(150, downstream=191)
+    play.run(3)
+    return play
+
+
+def tasks_are_moved_about() -> Play:
+    """A rolling restart: each worker goes and comes, and nothing fails."""
+    play = filed()
+    play.status_followed()
+    for generation in range(6):
+        for state in ("unassigned", "running"):
+            says = connector(state)
+            play.told(replace(says, condition=replace(says.condition, generation=generation)))
+            play.run(0.1)
+    return play
+
+
+def a_task_fails_twice_for_different_reasons() -> Play:
+    play = filed()
+    play.status_followed()
+    for failure in (BAD, "org.example.Worse in Files.poll"):
+        play.fail(failure=failure)
+        play.run(0.5)
+    return play
+
+
+def a_database_is_away_each_night() -> Play:
+    """The same error at the same position, and in between it ran for hours."""
+    play = filed()
+    play.status_followed()
+    for _ in range(4):
+        play.fail()
+        play.run(0.2)
+        play.told(task("running"))
+        play.run(12)
+    return play
+
+
+def a_new_connector_is_deployed() -> Play:
+    play = filed()
+    play.run(1)
+    play.world.listed(source("files"), source("more"))
+    play.run(0.2)
+    play.world.commit("more", {"filename": "/x"}, {"position": 1})
+    play.run(3)
+    return play
+
+
+def a_topic_is_another_one_and_smaller() -> Play:
+    """Its end is seen before its id; MM2 begins again with it. All that is told is rule 12's."""
+    play = mirrored(99)
+    play.world.ends(10)
+    play.run(0.5)
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.look()
+    play.world.synced(9, downstream=109)
+    play.world.commit("mm2", orders(), {"offset": 9})
+    play.run(6)
+    return play
+
+
+def a_connector_is_deleted_and_reset() -> Play:
+    play = filed()
+    play.world.commit("files", FILE, None)
+    play.run(1)
+    play.world.listed()
+    play.run(1)
+    play.world.listed(source("files"))
+    play.run(2)
+    return play
+
+
+def retention_follows_what_was_read() -> Play:
+    play = mirrored(99, log_start=90)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=10, headroom_s=30.0, caught_up=True)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(5)
+    return play
+
+
+def retention_runs_after_a_flow_that_keeps_up() -> Play:
+    """The dense records of the day are deleted while few new ones come."""
+    play = mirrored(89, log_end=100)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=90, headroom_s=20 * INTERVAL_S)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(5)
+    return play
+
+
+def two_connectors_go_back() -> Play:
+    play = Play(files())
+    play.world.listed(source("a"), source("b"))
+    for position in (9, 7):
+        for name in ("a", "b"):
+            play.world.commit(name, FILE, {"position": position})
+        play.run(0.1)
+    return play
+
+
+def checkpoints_go_on() -> Play:
+    play = mirrored()
+    for number in range(8):
+        checkpoint(play, age_s=5, landing=40 + number, translated=60 + number)
+        play.world.synced(200 + number)
+        play.world.commit("mm2", orders(), {"offset": 200 + number})
+        play.run(1)
+    return play
+
+
+def a_quiet_group_wakes() -> Play:
+    """Its checkpoint is old, and was as good as any until now."""
+    play = mirrored()
+    checkpoint(play, age_s=36_000, landing=90)
+    play.world.synced(200)
+    play.run(5)
+    checkpoint(play, age_s=36_000, landing=80)
+    play.run(1)
+    checkpoint(play, age_s=0, landing=90)
+    play.run(4)
+    return play
+
+
+def a_group_lands_on_a_commit_of_its_own() -> Play:
+    """Its checkpoint may be as good as any: what it did at the target itself comes before it."""
+    play = mirrored()
+    checkpoint(play, age_s=30, landing_from="group")
+    play.run(6)
+    return play
+
+
+def a_group_that_is_not_translated() -> Play:
+    play = mirrored()
+    checkpoint(play, age_s=0, checkpoint_at=None, landing=None)
+    play.run(6)
+    return play
+
+
+def an_input_is_away_for_less_than_an_interval() -> Play:
+    play = filed()
+    fails = InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
+    play.run(0.9, each=lambda: play.world.see(fails))
+    play.world.listed(source("files"))
+    play.run(2)
+    return play
+
+
+def a_person_sets_a_position_back() -> Play:
+    play = filed(9)
+    play.world.listed(source("files", state="stopped", tasks=()))
+    play.run(1)
+    play.world.commit("files", FILE, {"position": 2})
+    play.run(1)
+    play.world.listed(source("files"))
+    play.judge(Verdict.REWOUND, "files", subjects=("filename=/data/in.txt",))
+    play.run(9)
+    return play
+
+
+def an_input_misses_one_attempt() -> Play:
+    play = filed()
+    for _ in range(5):
+        play.world.see(
+            InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
+        )
+        play.look()
+        play.world.listed(source("files"))
+        play.run(0.1)
+    return play
+
+
+def a_status_topic_may_not_be_read() -> Play:
+    play = filed()
+    play.status_followed()
+    for _ in range(9):
+        play.world.tail_failed("denied", replace(OFFSETS, topic="connect-status"))
+        play.run(1)
+    return play
+
+
+def a_sink_reads_on_above_its_commit() -> Play:
+    """Its last commit lies below the start of the log for less than the next takes to come."""
+    play = sunk(log_start=15)
+    play.run(1.5)
+    play.more["sink_partitions"] = tuple(
+        replace(view, committed=18) for view in play.world.snapshot().sink_partitions
+    )
+    play.run(3)
+    return play
+
+
+def retention_takes_a_transactions_marker() -> Play:
+    play = sunk(19, log_start=20, caught_up=True)
+    play.run(5)
+    return play
+
+
+def topics_that_were_never_made_anew() -> Play:
+    play = mirrored()
+    never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, play.world.now, None, None)
+    play.more["recreations"] = (never,)
+    play.run(3)
+    return play
+
+
+def what_retention_took_is_not_near_it() -> Play:
+    """Whether it was copied all the same, the next commit tells."""
+    play = mirrored(49, log_start=60)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=-10, headroom_s=0.0)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.run(3)
+    return play
+
+
+def a_flow_has_as_much_to_copy_as_it_may() -> Play:
+    return a_flow_has_more_to_copy_than_ever(log_end=300)
+
+
+def a_flow_of_which_no_lag_is_known_to_be_usual() -> Play:
+    return a_flow_has_more_to_copy_than_ever(lag=None)
+
+
+def a_flow_has_much_to_copy_for_a_moment() -> Play:
+    play = mirrored(99, log_end=301)
+    what_is_usual(play)
+    play.run(2.8)
+    play.world.commit("mm2", orders(), {"offset": 299})
+    play.world.synced(299, downstream=299)
+    play.world.ends(301)
+    play.run(3)
+    return play
+
+
+def a_person_has_paused_a_flow() -> Play:
+    play = mirrored(99, log_end=9000)
+    what_is_usual(play)
+    play.world.listed(replace(mirror(), state="paused"))
+    play.run(5)
+    return play
+
+
+WELL = [
+    a_flow_has_as_much_to_copy_as_it_may,
+    a_flow_of_which_no_lag_is_known_to_be_usual,
+    a_flow_has_much_to_copy_for_a_moment,
+    a_person_has_paused_a_flow,
+    a_flow_has_just_begun,
+    a_flow_is_at_work,
+    a_flow_emits_no_syncs,
+    both_places_are_reset,
+    a_person_has_a_flow_copied_again,
+    a_worker_dies_and_repeats_what_it_had_not_committed,
+    tasks_are_moved_about,
+    a_task_fails_twice_for_different_reasons,
+    a_database_is_away_each_night,
+    a_new_connector_is_deployed,
+    a_connector_is_deleted_and_reset,
+    retention_follows_what_was_read,
+    retention_runs_after_a_flow_that_keeps_up,
+    two_connectors_go_back,
+    checkpoints_go_on,
+    a_quiet_group_wakes,
+    a_group_lands_on_a_commit_of_its_own,
+    a_group_that_is_not_translated,
+    an_input_is_away_for_less_than_an_interval,
+    an_input_misses_one_attempt,
+    a_person_sets_a_position_back,
+    a_status_topic_may_not_be_read,
+    a_sink_reads_on_above_its_commit,
+    retention_takes_a_transactions_marker,
+    topics_that_were_never_made_anew,
+    what_retention_took_is_not_near_it,
+]
+
+
+@pytest.mark.parametrize("played", WELL, ids=lambda play: play.__name__)
+def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
+    assert told_in(played, monkeypatch) == set()
+
+
+def test_a_stall_explains_why_there_is_more_to_copy_than_ever():
+    play = a_flow_has_more_to_copy_than_ever()
+    play.judge(Verdict.SILENT, "mm2")
+    play.look()
+    assert play.names() == [Name.MM2_SILENT_STALL.value]
+    assert ("explains", "mm2_lag_unusual") in pairs(play.only().evidence)
+
+
+def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
+    assert told_in(a_topic_is_another_one_and_smaller, monkeypatch) == {"mm2_topic_recreated"}
+
+
+def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monkeypatch):
+    def played() -> None:
+        play = altered()
+        play.run(2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.synced(99, downstream=199)
+        play.world.ends(100)
+        play.run(2)
+        assert play.names() == ["recopy"]
+        play.run(3)
+        assert play.names() == []
+
+    assert told_in(played, monkeypatch) == {"mm2_position_ahead", "recopy"}
+
+
+def told_in(played, monkeypatch) -> set[str]:
+    """The names of everything that was found at any moment of a play."""
+    told: set[str] = set()
+    look = Play.look
+
+    def noted(play: Play):
+        found = look(play)
+        told.update(finding.name.value for finding in found)
+        return found
+
+    monkeypatch.setattr(Play, "look", noted)
+    played()
+    return told
+
+
+def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monkeypatch):
+    def played() -> None:
+        play = mirrored()
+        play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
+        play.world.tail_failed("topic_changed", SYNCS)
+        play.run(0.2)
+        play.world.tail(sync(99, at=play.world.now), topic=SYNCS, whole=True)
+        play.run(3)
+
+    assert told_in(played, monkeypatch) == {"half_reset"}
+
+
+def made_anew(play: Play) -> None:
+    at = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    play.more["recreations"] = (again,)
+    play.run(0.5)
+
+
+@pytest.mark.parametrize("known", ["long before", "before", "after"])
+def test_what_is_copied_of_a_topic_made_anew_is_no_second_copy(known, monkeypatch):
+    def played() -> None:
+        play = mirrored(39, log_end=40)
+        if known != "after":
+            made_anew(play)
+        play.world.ends(10)
+        play.run(8 if known == "long before" else 0.2)
+        play.world.synced(0, downstream=40)
+        play.run(0.3)
+        play.world.commit("mm2", orders(), {"offset": 9})
+        play.run(0.3)
+        if known == "after":
+            made_anew(play)
+        play.run(8)
+        assert play.names() == []
+
+    assert told_in(played, monkeypatch) == {"mm2_topic_recreated"}
+
+
+def test_a_position_ahead_is_not_explained_by_a_topic_that_was_never_made_anew():
+    play = mirrored(500)
+    never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, 0.0, None, None)
+    play.more["recreations"] = (never,)
+    play.run(2)
+    assert play.names() == ["mm2_position_ahead"]
+
+
+def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
+    play = altered()
+    play.run(2)
+    play.world.commit("mm2", orders(), {"offset": 10})
+    play.run(1.5)
+    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    assert texts(told.evidence)["orders-0 was at"] == "99"
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_a_person_sets_back_and_resumes_at_once_is_meant(looked, monkeypatch):
+    """Between two looks, or with the offsets read after the status; states were polled before."""
+
+    def played() -> None:
+        play = mirrored(99)
+        play.status_followed()
+        play.told(connector("running", name="mm2"))
+        play.run(1)
+        play.world.listed(replace(mirror(), state="stopped", tasks=()))
+        play.told(connector("stopped", name="mm2"))
+        play.run(1)
+        play.world.now += 1
+        set_at = play.world.now
+        play.world.now += 1
+        play.told(connector("running", name="mm2"))
+        if looked:
+            play.run(0.1)
+        play.world.commit("mm2", orders(), {"offset": 10}, at=set_at)
+        play.run(1)
+        play.world.synced(11, downstream=100)
+        play.world.listed(mirror())
+        play.run(0.2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.synced(99, downstream=188)
+        play.run(4)
+
+    assert told_in(played, monkeypatch) == set()
+
+
+def test_a_position_set_beyond_the_end_and_back_again_is_no_second_copy(monkeypatch):
+    def played() -> None:
+        play = altered()
+        play.run(2)
+        play.world.commit("mm2", orders(), {"offset": 99})
+        play.world.ends(100)
+        play.run(4)
+
+    assert told_in(played, monkeypatch) == {"mm2_position_ahead"}
+
+
+def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_were_polled():
+    play = altered()
+    play.status_followed()
+    play.world.listed(replace(mirror(), state="stopped", tasks=()))
+    play.told(connector("stopped", name="mm2"))
+    play.run(2)
+    play.told(connector("running", name="mm2"))
+    play.world.synced(99, downstream=199)
+    play.run(1.2)
+    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    evidence = texts(told.evidence)
+    assert (evidence["orders-0 copied again from"], evidence["orders-0 was at"]) == ("0", "99")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "severity"),
+    [
+        (10 * INTERVAL_S - 1, Severity.CRITICAL),
+        (10 * INTERVAL_S, Severity.WARNING),
+        (60 * INTERVAL_S - 1, Severity.WARNING),
+        (60 * INTERVAL_S, None),
+    ],
+)
+def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_s, severity):
+    play = mirrored(49)
+    play.more["mirror_partitions"] = tuple(
+        replace(view, headroom=49, headroom_s=left_s)
+        for view in play.world.snapshot().mirror_partitions
+    )
+    play.look()
+    assert [at.severity for at in play.findings] == ([] if severity is None else [severity])
+
+
+def test_a_failed_task_is_told_with_what_it_failed_of():
+    assert ("task 0", BAD) in pairs(a_task_has_failed().only().evidence)
+
+
+def test_a_task_that_fails_before_anything_was_committed_is_told_so():
+    play = Play(files())
+    play.status_followed()
+    for _ in range(3):
+        play.fail()
+        play.run(0.2)
+    assert play.names() == ["poison_suspected"]
+    assert ("position", "no commit yet") in pairs(play.only().evidence)
+    (run,) = play.register.failure_runs
+    assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["at the first failure", "at a later one"])
+def test_what_a_task_commits_as_it_ends_is_where_it_failed(before: int):
+    """Its position is read later than that it failed; had that counted as getting past it, it would
+    fail for good and nobody would be asked to help.
+    """
+    play = filed()
+    play.status_followed()
+    for _ in range(before + 1):
+        play.fail()
+        play.run(0.2)
+    play.world.commit("files", FILE, {"position": 77})
+    play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, [at for _, at in run.same]) == (1, ['{"position":77}'])
+    for _ in range(2):
+        play.fail()
+        play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, run.moved) == (3, False)
+    assert play.names() == ["poison_suspected"]
+
+
+def test_positions_that_are_read_after_a_task_has_failed_are_those_at_which_it_did():
+    play = Play(files())
+    play.status_followed()
+    play.fail()
+    play.run(0.2)
+    play.world.commit("files", FILE, {"position": 5})
+    play.run(0.2)
+    play.fail()
+    play.run(0.2)
+    (run,) = play.register.failure_runs
+    assert (run.count, [at for _, at in run.same]) == (2, ['{"position":5}'])
+
+
+def test_a_task_that_got_past_its_failure_and_runs_is_over_it():
+    play = filed()
+    play.status_followed()
+    play.fail()
+    play.run(0.2)
+    play.told(task("running"))
+    play.world.commit("files", FILE, {"position": 77})
+    play.run(0.2)
+    assert play.register.failure_runs == ()
+
+
+def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_well():
+    play = three_connectors_go_back()
+    play.world.listed(*(source(name) for name in "abcd"))
+    play.judge(Verdict.REWOUND, "a", "d", subjects=("filename=/data/in.txt",))
+    play.look()
+    told = {(at.name, at.connector) for at in play.findings}
+    assert told == {(Name.REWINDS_AT_ONCE, None), (Name.REWOUND, "d")}
+
+
+def test_an_offset_that_is_taken_back_under_another_alias_is_no_reset_of_this_flow():
+    play = mirrored()
+    for offset in ({"offset": 1}, None):
+        play.world.commit("mm2", orders(cluster="north"), offset)
+    play.run(4)
+    assert play.names() == []
+
+
+def test_a_tail_that_is_not_yet_at_its_end_is_slow_and_not_down():
+    world = World()
+    world.listed(source("files"))
+    world.found()
+    play = Play(world)
+    play.run(3, each=lambda: world.tail(caught_up=False))
+    assert play.names() == []
+
+
+def test_an_offsets_topic_that_may_not_be_read_is_more_than_a_status_topic_would_be():
+    play = filed()
+    play.run(2, each=lambda: play.world.tail_failed("denied"))
+    assert play.names() == ["input_down"]
+    assert play.only().severity is Severity.WARNING
+
+
+def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
+    play = mirrored()
+    checkpoint(play, age_s=30)
+    play.run(4.4)
+    assert play.names() == []
+    play.run(0.3)
+    assert play.names() == ["checkpoints_stale"]
+
+
+def test_of_every_finding_it_is_known_what_it_is_seen_in():
+    assert set(Name) <= visibility._SEEN_IN.keys()

@@ -1,0 +1,656 @@
+"""Runs of failures: told by polls or by a status topic, and where the connector stood meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from offsetwatch.judge.findings.failure_history import (
+    CONNECTOR,
+    DIARIES_REMEMBERED,
+    FAILURES,
+    POSITIONS_MAX,
+    RESTARTS_KEPT,
+    Failures,
+)
+from offsetwatch.model.connectors import (
+    DELETED,
+    UNKNOWN_STATE,
+    ConnectorKind,
+    StateChange,
+    StateHistory,
+    Task,
+)
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
+
+from tests.changed import replace
+
+BAD = "org.example.Bad in Files.poll"
+BAD_ELSEWHERE = "org.example.Bad in Files.commit"
+WORSE = "org.example.Worse in Files.poll"
+PATIENCE_S = 60.0
+FILES = ("lab", "files", 0)
+
+
+def polled(
+    *tasks: Task, name: str = "files", state: str = "running", failure: str | None = None
+) -> ConnectorView:
+    return ConnectorView(
+        connect_cluster="lab",
+        name=name,
+        kind=ConnectorKind.SOURCE,
+        class_name="org.example.Files",
+        version="1",
+        state=state,
+        tasks=tasks,
+        failure=failure,
+    )
+
+
+def task(state: str, failure: str | None = None, number: int = 0) -> Task:
+    return Task(number, state, failure if failure or state != "failed" else BAD)
+
+
+def history(*changes: StateChange, name: str = "files", number: int | None = 0) -> StateHistory:
+    return StateHistory("lab", name, number, changes)
+
+
+def change(at: float, state: str, failure: str | None = None) -> StateChange:
+    return StateChange(at, state, failure if failure or state != "failed" else BAD)
+
+
+class Watching:
+    """Failures, and a clock that is set by whoever looks."""
+
+    def __init__(self) -> None:
+        self.failures = Failures()
+        self.seen: Snapshot = EMPTY
+
+    def look(
+        self,
+        at: float,
+        *connectors: ConnectorView,
+        told: tuple[StateHistory, ...] = (),
+        positions: Mapping[str, str] | None = None,
+        listed: Mapping[str, frozenset[str]] | None = None,
+    ) -> tuple[FailureRun, ...]:
+        """As the judge does: first whose positions are wanted, then what happened."""
+        self.seen = replace(EMPTY, at=at, connectors=connectors, histories=told)
+        return self.again(at, positions=positions, listed=listed)
+
+    def again(
+        self,
+        at: float,
+        *,
+        positions: Mapping[str, str] | None = None,
+        listed: Mapping[str, frozenset[str]] | None = None,
+    ) -> tuple[FailureRun, ...]:
+        """The very same states, later."""
+        self.seen = replace(self.seen, at=at)
+        self.failures.wanted(self.seen)
+        stand = {} if positions is None else {("lab", "files"): positions}
+        self.failures.observe(self.seen, listed or {}, stand, PATIENCE_S)
+        return self.failures.runs()
+
+    def fail(self, at: float, times: int, *, positions: Mapping[str, str]) -> None:
+        """So often, ten seconds apart, restarted in between."""
+        for number in range(times):
+            if number:
+                self.look(at + 10 * number - 5, polled(task("running")), positions=positions)
+            self.look(at + 10 * number, polled(task("failed")), positions=positions)
+
+
+@pytest.fixture
+def watching() -> Watching:
+    return Watching()
+
+
+# --- what a run is -------------------------------------------------------------------------------
+
+
+def test_a_task_that_fails_is_a_run_of_one(watching):
+    (run,) = watching.look(100.0, polled(task("failed"), task("running", number=1)))
+    assert run == FailureRun(
+        connect_cluster="lab",
+        connector="files",
+        task=0,
+        kind="org.example.Bad",
+        failure=BAD,
+        count=1,
+        first_at=100.0,
+        last_at=100.0,
+        restarts=0,
+        same=(("", ""),),
+        moved=False,
+        read_at=100.0,
+        begun_by=100.0,
+        lasted_s=0.0,
+    )
+
+
+def test_a_connector_that_fails_itself_is_a_run_of_no_task(watching):
+    (run,) = watching.look(100.0, polled(state="failed", failure=BAD))
+    assert (run.task, run.kind, run.count) == (None, "org.example.Bad", 1)
+
+
+def test_a_failure_that_does_not_say_what_it_is_is_of_no_kind(watching):
+    (run,) = watching.look(1.0, polled(Task(0, "failed", None)))
+    assert (run.kind, run.failure) == ("", "")
+
+
+def test_restarts_between_failures_of_one_kind_are_counted_with_them(watching):
+    watching.fail(100.0, 3, positions={"a": "1"})
+    (run,) = watching.failures.runs()
+    assert (run.count, run.restarts, run.first_at, run.last_at) == (3, 2, 100.0, 120.0)
+    assert (run.same, run.moved) == ((("a", "1"),), False)
+
+
+def test_of_a_kind_is_what_died_of_the_same_class_wherever_that_was_seen_and_the_newest_is_told(
+    watching,
+):
+    watching.look(1.0, polled(task("failed", BAD)))
+    watching.look(2.0, polled(task("running")))
+    (run,) = watching.look(3.0, polled(task("failed", BAD_ELSEWHERE)))
+    assert (run.count, run.kind, run.failure) == (2, "org.example.Bad", BAD_ELSEWHERE)
+
+
+def test_another_kind_of_failure_begins_another_run(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    watching.look(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.look(20.0, polled(task("failed", WORSE)), positions={"a": "1"})
+    assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 20.0)
+
+
+def test_a_failure_that_is_polled_again_is_the_same_one(watching):
+    watching.look(1.0, polled(task("failed")))
+    (run,) = watching.look(2.0, polled(task("failed")))
+    assert (run.count, run.last_at) == (1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts"),
+    [("restarting", 1), ("unassigned", 1), ("running", 1), ("paused", 0), ("stopped", 0)],
+)
+def test_a_restart_is_a_failed_task_that_is_to_run_again(watching, state, restarts):
+    watching.look(1.0, polled(task("failed")))
+    watching.look(2.0, polled(task(state)))
+    watching.look(3.0, polled(task("running" if state != "running" else "failed")))
+    watching.look(4.0, polled(task("failed")))
+    assert len(watching.failures.of[FILES].restarts) == restarts
+
+
+def test_of_two_connectors_and_two_tasks_each_has_its_own_and_they_come_by_name(watching):
+    runs = watching.look(
+        1.0,
+        polled(task("failed", number=1), task("failed"), name="z"),
+        polled(task("failed"), name="a"),
+    )
+    assert [(run.connector, run.task) for run in runs] == [("a", 0), ("z", 0), ("z", 1)]
+
+
+def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
+    """There may be 240,000 tasks."""
+    watching.look(100.0, polled(task("running"), task("paused", number=1)))
+    assert watching.failures.of == {}
+    watching.look(110.0, polled(task("failed"), task("paused", number=1)))
+    watching.look(120.0, polled(task("running"), task("paused", number=1)))
+    assert list(watching.failures.of) == [FILES]
+    assert list(watching.failures.of[FILES].restarts) == [120.0]
+
+
+def test_no_more_restarts_are_kept_than_that(watching):
+    watching.fail(0.0, RESTARTS_KEPT + 3, positions={"a": "1"})
+    assert len(watching.failures.of[FILES].restarts) == RESTARTS_KEPT
+
+
+# --- who is over it ------------------------------------------------------------------------------
+
+
+def test_who_has_run_for_long_enough_is_over_it_and_not_before(watching):
+    watching.look(100.0, polled(task("failed")))
+    watching.look(110.0, polled(task("running")))
+    assert watching.again(110.0 + PATIENCE_S - 1)
+    assert watching.again(110.0 + PATIENCE_S) == ()
+
+
+def test_who_stays_failed_is_not_over_it(watching):
+    watching.look(100.0, polled(task("failed")))
+    assert watching.again(100.0 + 10 * PATIENCE_S)
+
+
+def test_a_connector_that_is_gone_is_forgotten_and_nobody_else(watching):
+    both = (polled(task("failed")), polled(task("failed"), name="other"))
+    watching.look(1.0, *both)
+    (run,) = watching.look(2.0, both[1], listed={"lab": frozenset({"other"})})
+    assert run.connector == "other"
+    assert watching.again(3.0, listed={"another": frozenset()}) == (run,)
+
+
+def test_the_tasks_of_a_connector_that_is_stopped_are_not_forgotten(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    listed = {"lab": frozenset({"files"})}
+    (run,) = watching.look(30.0, polled(state="stopped"), listed=listed)
+    assert run.count == 2
+
+
+# --- where it stood ------------------------------------------------------------------------------
+
+
+def test_a_task_commits_once_more_as_it_ends_so_what_is_read_then_counts(watching):
+    watching.look(1.0, polled(task("failed")), positions={"a": "1"})
+    (run,) = watching.again(2.0, positions={"a": "2"})
+    assert (run.same, run.moved, run.count) == ((("a", "2"),), False, 1)
+    assert (run.first_at, run.last_at, run.failure) == (1.0, 1.0, BAD)
+
+
+def test_where_that_cannot_be_seen_it_stands_where_it_stood(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    (run,) = watching.again(12.0)
+    assert run.same == (("a", "1"),)
+
+
+def test_where_that_cannot_be_seen_when_it_fails_again_it_is_not_said_to_stand_there_still(
+    watching,
+):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    watching.look(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.look(20.0, polled(task("failed")))
+    assert (run.count, run.first_at) == (1, 20.0)
+
+
+def test_what_moves_between_two_failures_is_no_place_where_it_is_stuck(watching):
+    watching.look(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
+    watching.look(2.0, polled(task("running")), positions={"b": "2", "a": "1"})
+    (run,) = watching.look(3.0, polled(task("failed")), positions={"b": "2", "a": "1"})
+    assert (run.same, run.moved, run.count) == ((("a", "1"),), True, 2)
+    (run,) = watching.again(4.0, positions={"b": "2", "a": "1"})
+    assert run.moved
+
+
+def test_places_come_in_order(watching):
+    (run,) = watching.look(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
+    assert run.same == (("a", "1"), ("b", "1"))
+
+
+def test_who_moves_on_everywhere_while_it_runs_is_over_it(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    assert watching.look(15.0, polled(task("running")), positions={"a": "2"}) == ()
+
+
+def test_who_had_moved_on_when_it_fails_again_begins_anew(watching):
+    told = history(change(1.0, "failed"))
+    watching.look(1.0, told=(told,), positions={"a": "1"})
+    told = history(*told.changes, change(2.0, "running"), change(3.0, "failed"))
+    (run,) = watching.look(3.0, told=(told,), positions={"a": "2"})
+    assert (run.count, run.first_at, run.same) == (1, 3.0, (("a", "2"),))
+
+
+def test_who_is_seen_to_have_moved_on_only_after_it_failed_again_begins_anew_there(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    (run,) = watching.again(12.0, positions={"a": "2"})
+    assert (run.count, run.first_at, run.failure) == (1, 11.0, BAD)
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"), [(FAILURES - 1, FAILURES - 2), (FAILURES, 0), (FAILURES + 1, 0)]
+)
+def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(watching, times, kept):
+    watching.fail(1.0, times, positions={"a": "1"})
+    watching.look(100.0, polled(task("paused")), positions={"a": "1"})
+    watching.again(101.0, positions={"a": "2"})
+    assert watching.failures.runs() == ()
+    assert len(watching.failures.of[FILES].restarts) == kept
+
+
+def test_who_moved_in_part_was_not_stuck_and_its_restarts_count(watching):
+    watching.fail(1.0, 1, positions={"a": "1", "b": "1"})
+    for number in range(2, FAILURES + 1):
+        positions = {"a": "1", "b": str(number)}
+        watching.look(10.0 * number, polled(task("running")), positions=positions)
+        watching.look(10.0 * number + 1, polled(task("failed")), positions=positions)
+    watching.look(100.0, polled(task("paused")), positions={"a": "2", "b": "9"})
+    assert watching.failures.runs() == ()
+    assert len(watching.failures.of[FILES].restarts) == FAILURES - 1
+
+
+def test_who_has_committed_nothing_stands_where_it_begins_until_it_commits(watching):
+    watching.fail(1.0, 2, positions={})
+    (run,) = watching.failures.runs()
+    assert (run.count, run.same) == (2, (("", ""),))
+    assert watching.look(15.0, polled(task("running")), positions={"a": "1"}) == ()
+
+
+def test_of_very_many_places_some_are_enough(watching):
+    places = {f"{number:05}": "1" for number in range(POSITIONS_MAX + 1)}
+    (run,) = watching.look(1.0, polled(task("failed")), positions=places)
+    assert len(run.same) == POSITIONS_MAX
+
+
+# --- told by a status topic ----------------------------------------------------------------------
+
+
+def test_what_a_status_topic_tells_is_not_told_by_polls_as_well(watching):
+    told = history(change(1.0, "running"))
+    assert watching.look(2.0, polled(task("failed")), told=(told,)) == ()
+    (run,) = watching.look(3.0, polled(task("failed"), task("failed", number=1)), told=(told,))
+    assert run.task == 1
+
+
+def test_a_connectors_own_history_is_of_no_task(watching):
+    (run,) = watching.look(2.0, told=(history(change(1.0, "failed"), number=None),))
+    assert (run.task, run.first_at) == (None, 1.0)
+    assert ("lab", "files", CONNECTOR) in watching.failures.of
+
+
+def test_a_failure_between_two_looks_is_missed_by_polls_and_told_by_a_status_topic(watching):
+    changes = [change(1.0, "failed")]
+    watching.look(1.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    changes += [change(2.0, "running"), change(3.0, "failed"), change(4.0, "running")]
+    (run,) = watching.look(5.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    assert (run.count, run.restarts, run.last_at) == (2, 1, 3.0)
+
+
+def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(watching):
+    listed = (polled(task("running")),)
+    for number, state in enumerate(("running", "failed")):
+        told = (history(change(float(number + 1), state)),)
+        watching.seen = replace(EMPTY, at=9.0, connectors=listed, histories=told)
+        runs = watching.again(9.0)
+    assert len(runs) == 1
+
+
+def test_of_a_history_seen_first_only_the_newest_counts(watching):
+    changes = (change(2.0, "failed"), change(3.0, "running"))
+    assert watching.look(9.0, told=(history(*changes),)) == ()
+    changes += (change(10.0, "failed"), change(11.0, "running"), change(12.0, "failed"))
+    (run,) = Watching().look(13.0, told=(history(*changes),))
+    assert (run.count, run.first_at) == (1, 12.0)
+
+
+def test_a_change_is_taken_in_once(watching):
+    changes = [change(1.0, "running"), change(2.0, "failed")]
+    watching.look(3.0, told=(history(*changes[:1]),))
+    watching.look(3.0, told=(history(*changes),))
+    (run,) = watching.look(4.0, told=(history(*changes),))
+    assert (run.count, run.restarts) == (1, 0)
+
+
+def test_of_two_changes_at_one_moment_the_state_tells_which_was_taken_in(watching):
+    changes = [change(5.0, "failed"), change(5.0, "running")]
+    watching.look(5.0, told=(history(*changes[:1]),))
+    changes.append(change(5.0, "failed"))
+    (run,) = watching.look(6.0, told=(history(*changes),))
+    # The newest "failed" of that moment is the one that was taken in: nothing came after it.
+    assert (run.count, run.restarts) == (1, 0)
+
+
+def test_what_came_at_the_moment_of_the_last_one_is_taken_in(watching):
+    changes = [change(3.0, "running"), change(5.0, "failed"), change(5.0, "running")]
+    watching.look(5.0, told=(history(*changes[:1]),))
+    watching.look(5.0, told=(history(*changes[:2]),))
+    watching.look(6.0, told=(history(*changes),))
+    assert list(watching.failures.of[FILES].restarts) == [5.0]
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock(watching, skew_s):
+    """Another worker starts the task than the one on which it failed."""
+    watching.look(5.0, told=(history(change(5.0, "failed")),))
+    changes = (change(5.0, "failed"), change(5.0 + skew_s, "restarting"))
+    watching.look(5.0, told=(history(*changes),))
+    changes += (change(6.0, "failed"), change(6.0 + skew_s, "restarting"))
+    (run,) = watching.look(7.0, told=(history(*changes),))
+    assert (run.first_at, run.last_at, run.restarts, run.read_at) == (5.0, 6.0, 1, 7.0)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    changes += (change(8.0, "failed"),)
+    (run,) = later.look(9.0, told=(history(*changes),))
+    assert (run.count, run.restarts, run.read_at) == (3, 2, 9.0)
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
+    """A window of restarts is compared with now: the worker's clock has no part in that."""
+    changes = [change(10_000.0 + skew_s, "failed")]
+    watching.look(10_000.0, told=(history(*changes),))
+    for at in (10_060.0, 10_120.0):
+        changes += [change(at + skew_s, "running")]
+        watching.look(at, told=(history(*changes),))
+        changes += [change(at + 1 + skew_s, "failed")]
+        watching.look(at + 1, told=(history(*changes),))
+    restarts = watching.failures.of[FILES].restarts
+    assert all(
+        0 <= at - moment <= 60 for at, moment in zip((10_060, 10_120), restarts, strict=True)
+    )
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching, skew_s):
+    """The task fails on two workers."""
+    changes = [change(10_000.0, "failed")]
+    watching.look(10_000.0, told=(history(*changes),), positions=STANDS)
+    changes += [change(10_059.0 + skew_s, "running")]
+    watching.look(10_059.0, told=(history(*changes),), positions=STANDS)
+    changes += [change(10_060.0 + skew_s, "failed")]
+    (run,) = watching.look(10_060.0, told=(history(*changes),), positions=STANDS)
+    assert (run.count, run.begun_by) == (2, 10_000.0)
+    assert run.lasted_s is not None
+    assert 59.0 <= run.lasted_s <= 60.0
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, skew_s):
+    changes = (change(9_000.0, "failed"),)
+    watching.look(9_000.0, told=(history(*changes),), positions=STANDS)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    changes += (change(9_990.0 + skew_s, "running"), change(10_000.0 + skew_s, "failed"))
+    (run,) = later.look(20_000.0, told=(history(*changes),), positions=STANDS)
+    assert (run.count, run.read_at) == (2, 20_000.0)
+    assert run.lasted_s is not None
+    assert 0.0 <= run.lasted_s <= 1_000.0
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_restart_that_nobody_followed_is_as_old_as_it_may_be(watching, skew_s):
+    changes = [change(9_000.0 + skew_s, "failed")]
+    watching.look(9_000.0, told=(history(*changes),))
+    told = watching.failures.remembered()
+    for read_at, at in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
+        later = Watching()
+        later.failures.recall(told)
+        later.look(read_at, told=(history(*changes, change(at + skew_s, "running")),))
+        (restart,) = later.failures.of[FILES].restarts
+        assert 9_000.0 <= restart <= at
+
+
+def test_a_restart_while_the_history_could_not_be_read_is_as_old_as_it_may_be(watching):
+    changes = (change(9_000.0, "failed"), change(9_500.0 + 600.0, "running"))
+    watching.look(9_000.0, told=(history(*changes[:1]),))
+    watching.look(9_100.0)
+    watching.look(20_000.0, told=(history(*changes),))
+    assert list(watching.failures.of[FILES].restarts) == [9_500.0]
+
+
+def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watching):
+    watching.look(1.0, polled(task("failed")))
+    watching.look(2.0, polled(task("running")))
+    (run,) = watching.look(3.0, polled(task("failed", WORSE)))
+    assert list(watching.failures.of[FILES].restarts) == [2.0]
+    assert (run.kind, run.first_at, run.restarts) == ("org.example.Worse", 3.0, 0)
+
+
+def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
+    """In the order of the log: the clock of the worker that said `failed` is behind."""
+    watching.look(1.0, told=(history(change(3.0, "running")),))
+    newer = (change(2.0, "failed"), change(4.0, "unassigned"))
+    (run,) = watching.look(5.0, told=(history(*newer),))
+    assert (run.count, run.first_at) == (1, 2.0)
+    (run,) = watching.look(6.0, told=(history(change(5.0, "failed"), change(6.0, "running")),))
+    assert (run.count, run.first_at) == (2, 2.0)
+
+
+# --- whose positions are wanted ------------------------------------------------------------------
+
+
+def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
+    watching.seen = replace(
+        EMPTY,
+        at=1.0,
+        connectors=(polled(task("failed")), polled(task("running"), name="well")),
+        histories=(
+            history(change(1.0, "failed"), change(2.0, "running"), name="lately"),
+            history(change(1.0, "running"), name="never"),
+        ),
+    )
+    wanted = {("lab", "files"), ("lab", "lately")}
+    assert watching.failures.wanted(watching.seen) == wanted
+    watching.again(1.0)
+    assert watching.failures.wanted(watching.seen) == wanted
+
+
+def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
+    watching.look(1.0, polled(task("failed")))
+    watching.look(2.0, polled(task("running")))
+    assert watching.failures.wanted(watching.seen) == {("lab", "files")}
+    watching.again(2.0 + PATIENCE_S)
+    assert watching.failures.wanted(watching.seen) == frozenset()
+
+
+# --- what survives a restart ---------------------------------------------------------------------
+
+
+def test_a_run_goes_on_after_a_restart_of_ours(watching):
+    watching.fail(1.0, 2, positions={"a": "1"})
+    told = watching.failures.remembered()
+    later = Watching()
+    later.failures.recall(told)
+    later.look(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = later.look(20.0, polled(task("failed")), positions={"a": "1"})
+    assert (run.count, run.restarts, run.first_at) == (3, 2, 1.0)
+
+
+def test_a_change_that_an_earlier_process_took_in_is_not_taken_in_again(watching):
+    changes = (change(1.0, "failed"), change(2.0, "running"))
+    watching.look(1.0, told=(history(*changes[:1]),))
+    watching.look(2.0, told=(history(*changes),))
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    (run,) = later.look(3.0, told=(history(*changes),))
+    assert (run.count, run.restarts) == (1, 0)
+    assert len(later.failures.of[FILES].restarts) == 1
+
+
+def test_what_only_polls_tell_is_urgent_until_it_is_remembered(watching):
+    watching.look(100.0, polled(task("failed")), positions=STANDS)
+    for at, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
+        assert watching.failures.urgent
+        watching.failures.remembered()
+        watching.look(at - 2, watching.seen.connectors[0], positions=STANDS)
+        assert not watching.failures.urgent
+        watching.look(at, polled(task(state)), positions=STANDS)
+    later = Watching()
+    later.failures.recall(watching.failures.remembered())
+    (run,) = later.look(120.0, polled(task("failed")), positions=STANDS)
+    assert (run.count, run.restarts) == (3, 2)
+    followed = Watching()
+    followed.look(5.0, told=(history(change(5.0, "failed")),))
+    assert not followed.failures.urgent
+
+
+def test_what_was_seen_before_is_looked_at_again_after_it_is_recalled(watching):
+    assert watching.look(1.0, polled(task("failed")))
+    watching.failures.recall(())
+    assert watching.again(2.0)
+
+
+def test_only_what_has_something_in_it_is_remembered(watching):
+    watching.look(1.0, polled(task("running"), task("failed", number=1)))
+    watching.look(2.0, polled(task("running"), task("running", number=1)))
+    watching.again(2.0 + PATIENCE_S)
+    (told,) = watching.failures.remembered()  # nothing runs on, but a restart there was
+    assert (told.whose, told.run, told.restarts) == (("lab", "files", 1), None, (2.0,))
+    failing = Watching()
+    failing.look(1.0, polled(task("failed")))
+    (told,) = failing.failures.remembered()
+    assert (told.whose, told.restarts) == (FILES, ())
+
+
+def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
+    names = [f"{number:05}" for number in range(DIARIES_REMEMBERED + 1)]
+    watching.look(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
+    assert [told.whose[1] for told in watching.failures.remembered()] == names[1:]
+
+
+# --- statuses that are lost ----------------------------------------------------------------------
+
+
+def said(at: float, state: str, failure: str | None = None, worker: str = "a:8083") -> StateChange:
+    return replace(change(at, state, failure), worker=worker)
+
+
+STANDS = {"/data/in.txt": "7"}
+LOST = StateChange(110.0, DELETED)
+
+
+def runs_of(watching: Watching, *changes: StateChange) -> tuple[FailureRun, ...]:
+    """What is told of a task, one change after the other."""
+    found: tuple[FailureRun, ...] = ()
+    for number, last in enumerate(changes, 1):
+        told = (history(*changes[:number]),)
+        found = watching.look(last.at, polled(), told=told, positions=STANDS)
+    return found
+
+
+def test_a_failure_whose_status_was_lost_and_is_written_again_is_the_same(watching):
+    (run,) = runs_of(watching, said(100.0, "failed"), LOST, said(120.0, "failed"))
+    assert (run.count, run.first_at, run.last_at, run.restarts) == (1, 100.0, 100.0, 0)
+    assert watching.failures.of[FILES].state_at == 100.0
+
+
+def test_a_failure_whose_status_was_lost_is_the_same_over_a_restart(watching):
+    first, again = said(100.0, "failed"), said(120.0, "failed")
+    runs_of(watching, first, LOST)
+    other = Watching()
+    other.failures.recall(watching.failures.remembered())
+    told = (history(first, LOST, again),)
+    (run,) = other.look(120.0, polled(), told=told, positions=STANDS)
+    assert run.count == 1
+
+
+def test_a_task_of_which_no_state_was_known_for_a_while_failed_once(watching):
+    watching.look(100.0, polled(task("failed")), positions=STANDS)
+    watching.look(110.0, polled(task(UNKNOWN_STATE)), positions=STANDS)
+    (run,) = watching.look(120.0, polled(task("failed")), positions=STANDS)
+    assert run.count == 1
+
+
+@pytest.mark.parametrize(
+    "between",
+    [(LOST, said(115.0, "running")), (LOST, said(115.0, "unassigned"))],
+    ids=["running", "unassigned"],
+)
+def test_a_failure_is_another_one_after_a_start(watching, between):
+    (run,) = runs_of(watching, said(100.0, "failed"), *between, said(120.0, "failed"))
+    assert (run.count, run.restarts) == (2, 1)
+
+
+@pytest.mark.parametrize("lost", [(), (LOST,)], ids=["at-once", "lost-between"])
+@pytest.mark.parametrize(
+    "again",
+    [said(120.0, "failed", worker="b:8083"), said(120.0, "failed", BAD_ELSEWHERE)],
+    ids=["another-worker", "another-trace"],
+)
+def test_another_worker_or_trace_shows_another_start(watching, again, lost):
+    (run,) = runs_of(watching, said(100.0, "failed"), *lost, again)
+    assert (run.count, run.last_at) == (2, 120.0)
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_what_came_after_a_change_that_is_compacted_away_is_news_by_any_clock(watching, skew_s):
+    """The task failed again on another worker, and compaction left that alone."""
+    runs_of(watching, said(1000.0, "failed"), said(1010.0, "running"))
+    again = said(1020.0 + skew_s, "failed", worker="b:8083")
+    (run,) = watching.look(1020.0, polled(), told=(history(again),), positions=STANDS)
+    assert run.count == 2

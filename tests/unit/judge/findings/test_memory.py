@@ -1,0 +1,76 @@
+"""What rules have to know of earlier moments."""
+
+from __future__ import annotations
+
+import pytest
+from offsetwatch.judge.findings.memory import Memory, Told, decoded
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.model.topology import Topology
+from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot, SyncView
+
+from tests.changed import replace
+
+from .watches import BEGAN, FLOW, WHERE, copied, sync
+
+SETTINGS = Settings(interval_s=60.0)
+
+
+class Looked:
+    """Looks at what is given, and what stayed as it was."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.snapshot: Snapshot = replace(EMPTY, at=BEGAN, topology=Topology((), (FLOW,)))
+        self.before: Look | None = None
+
+    def look(self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]) -> Memory:
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + 5, **changes)
+        self.before = Look(self.snapshot, self.before)
+        self.memory.observe(self.before, SETTINGS)
+        return self.memory
+
+
+def test_a_partition_had_a_sync_once_one_was_seen_of_what_is_copied():
+    seen = Looked()
+    assert seen.look(syncs=(sync(9, 9),)).synced == set()
+    assert seen.look(mirror_partitions=(copied(9),)).synced == {WHERE}
+    assert seen.look(syncs=(), mirror_partitions=()).synced == {WHERE}
+
+
+def test_a_sync_that_comes_after_the_partition_is_seen_as_well():
+    seen = Looked()
+    both = (copied(9), copied(9, partition=1))
+    assert seen.look(mirror_partitions=both, syncs=()).synced == set()
+    assert seen.look(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
+    assert seen.look(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
+
+
+def test_a_sync_under_another_alias_is_of_another_flow():
+    seen = Looked()
+    assert (
+        seen.look(mirror_partitions=(copied(9, source="north"),), syncs=(sync(9, 9),)).synced
+        == set()
+    )
+
+
+def test_all_that_rules_count_outlives_the_process():
+    seen = Looked()
+    key = ("lag", "lab", "mm2", "")
+    seen.memory.held.since(key, BEGAN)
+    seen.look(mirror_partitions=(copied(100),))
+    told = seen.look(mirror_partitions=(copied(10),)).remembered()
+    assert (told.held, len(told.falls.recopies)) == (((key, BEGAN, 0.0),), 1)
+    later = Memory()
+    later.recall(told)
+    assert later.remembered() == told
+    later.settle(lambda _: True)
+    assert later.held.has(key)
+    later.settle(lambda _: False)
+    assert not later.held.has(key)
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"[]", b'{"held": 3}', b'{"held": "\xff"}'])
+def test_what_is_no_document_of_that_kind_is_refused_in_words(document):
+    with pytest.raises(ValueError, match=r"\w"):
+        decoded(document, Told)

@@ -1,0 +1,58 @@
+"""What a rule is given, and what it says."""
+
+from __future__ import annotations
+
+from offsetwatch.judge.findings.memory import Memory
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.state.snapshot import EMPTY
+
+from tests.changed import replace
+
+from .watches import BEGAN, MM2
+
+
+def seen_at(now: float, memory: Memory) -> Seen:
+    return Seen(Look(replace(EMPTY, at=now)), Settings(interval_s=60.0), memory)
+
+
+def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
+    memory = Memory()
+    assert seen_at(BEGAN, memory).lasts("lag", MM2) == 0.0
+    later = seen_at(BEGAN + 90, memory)
+    assert later.lasts("lag", MM2, "orders-0") == 0.0
+    assert later.lasts("ahead", MM2) == 0.0
+    assert later.lasts("lag", ("lab", "other")) == 0.0
+    assert later.lasts("lag", MM2) == 90.0
+
+
+def test_what_happened_is_told_for_three_intervals():
+    assert seen_at(BEGAN, Memory()).told_s == 180.0
+
+
+def test_a_finding_is_of_now():
+    seen = seen_at(BEGAN, Memory())
+    assert seen.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
+        name=FindingName.RECOPY,
+        severity=Severity.CRITICAL,
+        connect_cluster="lab",
+        connector="mm2",
+        subject="",
+        summary="mm2 is so.",
+        since=BEGAN,
+        evidence=(),
+    )
+    cluster = seen.found(
+        FindingName.REWINDS_AT_ONCE,
+        Severity.WARNING,
+        ("lab", None),
+        "So it is.",
+        subject="orders",
+        evidence=(EvidenceItem("connectors", "a"),),
+    )
+    assert cluster.summary == "So it is."
+    assert (cluster.connector, cluster.subject) == (None, "orders")
+    assert cluster.evidence == (EvidenceItem("connectors", "a"),)

@@ -1,0 +1,95 @@
+"""A Kafka cluster of which no input answers is one finding."""
+
+from __future__ import annotations
+
+import pytest
+from offsetwatch.judge.findings.memory import Memory
+from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.findings.rules.inputs import input_down
+from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.judge.time_words import moment
+from offsetwatch.model.findings import Finding, Severity
+from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.snapshot import EMPTY, InputView
+
+from tests.changed import replace
+from tests.evidence import pairs
+
+BEGAN = 1_800_000_000.0
+ENDS, SYNCS = InputId(LOG_ENDS, kafka="west"), InputId(TAIL, kafka="west", topic="syncs")
+FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+SETTINGS = Settings(interval_s=60.0, addresses={("kafka", "west"): "127.0.0.1:29192"})
+
+
+def failing(of: InputId, reason: str, *, times: int = 9) -> InputView:
+    return InputView(
+        id=of,
+        up=False,
+        live=False,
+        last_success_at=BEGAN - 30.0 if of == ENDS else BEGAN - 40.0,
+        errors=((reason, times),),
+        last_error="Local: Timed out",
+        tail=None,
+        last_reason=reason,
+    )
+
+
+def answering(of: InputId) -> InputView:
+    return InputView(of, True, True, BEGAN, (), None, None)
+
+
+def told(*inputs: InputView) -> list[Finding]:
+    """Return the findings of two looks, ninety seconds apart."""
+    memory = Memory()
+    found: list[Finding] = []
+    for now in (BEGAN, BEGAN + 90.0):
+        topology = replace(EMPTY.topology, flows=(FLOW,))
+        assert isinstance(topology, Topology)
+        shown = tuple(
+            at if at.up or now == BEGAN else replace(at, errors=((str(at.last_reason), 20),))
+            for at in inputs
+        )
+        snapshot = replace(EMPTY, at=now, inputs=shown, topology=topology)
+        found = list(input_down(Seen(Look(snapshot), SETTINGS, memory)))
+    return found
+
+
+@pytest.mark.parametrize("reason", ["timeout", "unreachable"])
+def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
+    (found,) = told(failing(SYNCS, reason), failing(ENDS, reason))
+    assert found.severity is Severity.CRITICAL
+    assert found.subject == "log_ends west"
+    assert found.summary == (
+        f"Kafka cluster west (127.0.0.1:29192) has not answered since {moment(BEGAN - 30.0)}; "
+        "replication west->east cannot be judged."
+    )
+    assert [what for what, _ in pairs(found.evidence)] == ["log_ends west", "tail west/syncs"]
+
+
+def test_inputs_that_fail_beside_one_that_answers_are_told_one_by_one():
+    (found,) = told(failing(SYNCS, "timeout"), answering(ENDS))
+    assert (found.severity, found.subject) == (Severity.WARNING, "tail west/syncs")
+    assert found.summary == "Topic west/syncs cannot be read: Local: Timed out."
+
+
+def test_one_topic_that_times_out_is_no_silent_cluster_and_one_that_is_denied_neither():
+    (alone,) = told(failing(SYNCS, "timeout"))
+    assert alone.summary.startswith("Topic west/syncs ")
+    assert len(told(failing(SYNCS, "denied"), failing(ENDS, "denied"))) == 2
+
+
+def test_without_log_ends_every_input_has_to_fail_to_connect():
+    (alone,) = told(failing(SYNCS, "unreachable"))
+    assert alone.summary.startswith("Kafka cluster west ")
+    assert alone.subject == "tail west/syncs"
+
+
+def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
+    groups = failing(groups_input(FLOW.key), "timeout")
+    (found,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
+    assert ("groups lab/west->east", "Local: Timed out") in pairs(found.evidence)
+    (alone,) = told(answering(ENDS), groups)
+    assert alone.summary == "Consumer groups of flow west->east cannot be read: Local: Timed out."

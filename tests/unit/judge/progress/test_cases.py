@@ -1,0 +1,309 @@
+"""What is asked of a partition, when patience with it ends, and until when a decision holds."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.input_visibility import Sight
+from offsetwatch.judge.progress.cases import NO_END, NO_POSITION, case_of, due_w, holds_until_w
+from offsetwatch.judge.progress.observation_window import Window
+from offsetwatch.judge.progress.subjects import Standing, Subject, Track
+from offsetwatch.judge.progress.verdict_rules import Case, decide
+from offsetwatch.judge.settings import Settings
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.observations import LOG_ENDS, InputId
+from offsetwatch.model.topology import UNCONFIGURED, SinkGroup, Topology
+from offsetwatch.state.snapshot import EMPTY, SinkPartitionView
+
+from tests.changed import replace
+
+from .test_sight import heard
+from .watches import FLOW, MM2, copied, counted
+
+SETTINGS = Settings(interval_s=60.0)
+CASE = Case(patience_s=180.0, rhythm_s=100.0)  # late after three times that
+
+
+def subject(**changes) -> Subject:
+    fields = {"first_w": 0.0, "seen_w": 500.0, "still_w": 300.0, "waiting_w": 400.0, "sure": True}
+    window = Window(**{**fields, **changes})
+    return Subject(key=("lab", "mm2", "orders-0"), label="orders-0", window=window)
+
+
+NOBODY = Subject(key=("lab", "mm2", "orders-0"), label="orders-0")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "why"), [(None, UNCONFIGURED), ("east", "whether work waits is unknown")]
+)
+def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
+    out = SinkGroup("lab", "out", "connect-out", kafka)
+    sight = Sight(replace(EMPTY, topology=replace(Topology((), ()), sinks=(out,))))
+    read = SinkPartitionView("lab", "out", "orders", 0, 5, None, None, from_rest=True)
+    asked = Subject(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
+    asked.number, asked.read = 1, read
+    case: Case | None = None
+    for w in range(0, 301, 30):
+        case = case_of(asked, Track(), sight, SETTINGS, number=1, w=w, at=w)
+    assert case is not None
+    decision = decide(case)
+    assert decision is not None
+    assert decision.verdict is Verdict.UNKNOWN
+    assert why in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "w", "due"),
+    [
+        pytest.param({}, 500.0, 580.0, id="since it waits"),
+        pytest.param({"still_w": 450.0}, 500.0, 630.0, id="since it stands still"),
+        pytest.param({}, 579.0, 580.0, id="a second before"),
+        pytest.param({}, 580.0, None, id="over"),
+        pytest.param({"waiting_w": None}, 500.0, None, id="nothing waits"),
+        pytest.param(
+            {"sure": False, "ends_moved": 2, "counted_w": 560.0}, 500.0, 587.0, id="nearly sure"
+        ),
+        pytest.param(
+            {"sure": False, "ends_moved": 2, "counted_w": 100.0},
+            500.0,
+            580.0,
+            id="long nearly sure",
+        ),
+        pytest.param(
+            {"sure": False, "ends_moved": 1, "counted_w": 560.0}, 500.0, 580.0, id="not sure"
+        ),
+        pytest.param({"ends_moved": 2, "counted_w": 560.0}, 500.0, 580.0, id="sure"),
+    ],
+)
+def test_patience_ends_three_intervals_after_it_stands_still_with_work(changes, w, due):
+    assert due_w(subject(**changes), w, SETTINGS) == due
+
+
+def test_with_what_was_never_seen_there_is_no_patience():
+    assert due_w(NOBODY, 500.0, SETTINGS) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "until"),
+    [
+        pytest.param(8, {"moved_w": 100.0}, 400.0, id="moves"),
+        pytest.param(16, {"moved_w": 100.0}, 400.0, id="in rhythm"),
+        pytest.param(8, {}, 0.0, id="moves, and nobody saw it"),
+        pytest.param(9, {"moved_w": 100.0}, 0.0, id="keeps up, which an end that moves decides"),
+        pytest.param(10, {}, inf, id="idle"),
+        pytest.param(11, {}, 0.0, id="beyond the end"),
+        pytest.param(17, {"repeated_w": 200.0}, 380.0, id="alive"),
+        pytest.param(17, {}, 0.0, id="alive, and nobody saw it"),
+        pytest.param(18, {"repeated_w": 200.0, "moved_w": 100.0}, 0.0, id="out of character"),
+        pytest.param(20, {}, inf, id="nothing tells, and it never moved"),
+        pytest.param(20, {"moved_w": 100.0}, inf, id="nothing tells, and it moved once"),
+        pytest.param(
+            20, {"moved_w": 100.0, "longest_s": 60.0}, 0.0, id="nothing tells, and it has a habit"
+        ),
+        pytest.param(21, {}, 0.0, id="too soon"),
+        pytest.param(5, {"moved_w": 100.0}, 0.0, id="silent"),
+    ],
+)
+def test_a_decision_holds_until_time_alone_may_change_it(rule, changes, until):
+    assert holds_until_w(subject(**changes), CASE, rule) == until
+
+
+def test_a_decision_about_what_was_never_seen_does_not_hold():
+    assert holds_until_w(NOBODY, CASE, 10) == 0.0
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+W = 500.0
+SYNCS = InputId.of_tail(FLOW.offset_syncs)
+INPUTS = (heard(InputId(LOG_ENDS, kafka="west")), heard(SYNCS))
+LEFT_OVER = replace(counted("mm2"), dialect="mirror_source", offset=decode_value(b'{"offset":9}'))
+
+
+def sunk(committed: int = 10, log_end: int | None = 20) -> SinkPartitionView:
+    lag = None if log_end is None else log_end - committed
+    return SinkPartitionView("lab", "mm2", "orders", 0, committed, log_end, lag, caught_up=False)
+
+
+def looked(**changes) -> Window:
+    """Of the sink, an interval ago: it has stood still since, and all is of another second."""
+    fields = {
+        "first_w": 100.0,
+        "seen_w": 440.0,
+        "still_w": 300.0,
+        "text": "10",
+        "best": 10,
+        "high": 10,
+        "position": 10,
+        "commits": 0,
+        "moved_w": 290.0,
+        "waiting_w": 350.0,
+        "sure": True,
+        "end": 20,
+        "end_w": 320.0,
+        "lag": 10,
+    }
+    return Window(**{**fields, **changes})
+
+
+def sight(*inputs, flows=(FLOW,), **changes) -> Sight:
+    topology = Topology((), tuple(flows))
+    return Sight(replace(EMPTY, inputs=inputs or INPUTS, topology=topology, **changes))
+
+
+def asked(
+    window: Window | None = None,
+    track: Track | None = None,
+    of: Sight | None = None,
+    settings: Settings = SETTINGS,
+    **views,
+) -> Case | None:
+    """The case of a partition of which this is seen; of the sink, unless views are given."""
+    one = Subject(key=(*MM2, "orders-0"), label="orders-0", window=window, number=1)
+    one.standing = Standing(verdict=Verdict.SLOW)
+    for name, view in (views or {"read": sunk()}).items():
+        setattr(one, name, view)
+    return case_of(one, track or Track(), of or sight(), settings, number=1, w=W, at=1000.0)
+
+
+def test_a_case_says_for_how_long_each_thing_has_been_so():
+    case = asked(looked(repeats=2, repeated_w=420.0), Track(why_w=440.0, failed_w=450.0))
+    assert case is not None
+    assert (case.watched_s, case.still_s, case.moved_s) == (400.0, 200.0, 210.0)
+    assert (case.waiting_s, case.sure, case.end_still_s) == (150.0, True, 180.0)
+    assert (case.why_s, case.failed_s) == (60.0, 50.0)
+    assert (case.repeats, case.repeated_s) == (2, 80.0)
+    assert (case.patience_s, case.before, case.falls_behind) == (180.0, Verdict.SLOW, False)
+
+
+def test_of_what_is_seen_for_the_first_time_nothing_is_known_to_have_moved():
+    case = asked()
+    assert case is not None
+    assert (case.watched_s, case.still_s, case.moved_s) == (0.0, 0.0, None)
+    assert (case.repeated_s, case.failed_s) == (None, None)
+
+
+def test_patience_with_what_rests_begins_anew_and_its_failures_are_over():
+    case = asked(looked(), Track(rests="the connector is paused", failed_w=450.0))
+    assert case is not None
+    assert (case.rests, case.failed_s) == ("the connector is paused", None)
+    assert (case.still_s, case.waiting_s, case.sure) == (0.0, None, False)
+
+
+def test_patience_with_what_is_not_copied_any_more_begins_anew():
+    case = asked(looked(text='{"offset":9}'), source=LEFT_OVER)
+    assert case is not None
+    assert (case.blind, case.headed, case.copied) == (None, True, False)
+    assert (case.still_s, case.waiting_s) == (0.0, None)
+
+
+def test_states_that_are_not_seen_count_neither_for_nor_against_it():
+    hidden = {"rests": "the connector is paused", "why": "a task has failed", "failed_w": 450.0}
+    case = asked(looked(), Track(blind="no route", **hidden))
+    assert case is not None
+    assert (case.states_blind, case.rests, case.why) == ("no route", None, None)
+    assert (case.still_s, case.waiting_s, case.failed_s) == (200.0, 150.0, 50.0)
+
+
+def test_a_connector_that_was_restarted_is_given_time():
+    case = asked(looked(), Track(restarted_w=430.0))
+    assert case is not None
+    assert (case.still_s, case.moved_s) == (70.0, 210.0)
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(3, 3), (0, 0), (None, 0)])
+def test_how_far_a_position_lies_beyond_the_end_is_told_of_mirrored_partitions(ahead, told):
+    case = asked(mirror=copied(9, ahead=ahead))
+    assert case is not None
+    assert (case.ahead, case.headed, case.copied) == (told, True, True)
+    sink = asked()
+    assert sink is not None
+    assert sink.ahead == 0
+
+
+@pytest.mark.parametrize(("why", "slow"), [(None, True), ("task 1 has failed", False)])
+def test_what_cannot_work_is_not_called_slow(why, slow):
+    grows = looked(
+        moves=(320.0, 380.0, 440.0),
+        samples=((320.0, 1000, 100), (380.0, 1500, 500), (440.0, 2000, 900)),
+    )
+    case = asked(grows, Track(why=why), settings=Settings(window=3), read=sunk(1200, 2500))
+    assert case is not None
+    assert case.falls_behind is slow
+
+
+def test_only_what_has_no_log_end_is_judged_by_its_rhythm():
+    moved = {"moves": (100.0, 290.0), "longest_s": 190.0}
+    headed = asked(looked(**moved))
+    text = '{"position":1}'
+    row = replace(counted("mm2"), offset=decode_value(text.encode()))
+    headless = asked(looked(text=text, best=None, high=None, position=None, **moved), source=row)
+    assert headed is not None
+    assert headless is not None
+    assert (headed.headed, headed.rhythm_s, headed.longest_s) == (True, 0.0, 190.0)
+    assert (headless.headed, headless.rhythm_s, headless.longest_s) == (False, 190.0, 190.0)
+    assert (headed.placed, headless.placed) == (True, True)
+    without = asked(source=counted("mm2"))
+    assert without is not None
+    assert not without.placed
+
+
+NO_ENDS = "log ends of Kafka cluster west cannot be read: no route"
+NO_SYNCS = f"topic {SYNCS.input} cannot be read: no route"
+DEAD_ENDS = sight(heard(InputId(LOG_ENDS, kafka="west"), live=False), heard(SYNCS))
+DEAD_SYNCS = sight(heard(SYNCS, live=False))
+NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
+
+
+@pytest.mark.parametrize(
+    ("view", "of", "blind"),
+    [
+        pytest.param({"read": sunk(log_end=None)}, None, NO_END, id="the end of a sink's log"),
+        pytest.param({"mirror": copied(9, lag=None)}, None, NO_POSITION, id="no position"),
+        pytest.param(
+            {"mirror": copied(9, lag=None, log_end=None)}, None, NO_END, id="no end of its log"
+        ),
+        pytest.param({"mirror": copied(9, lag=None)}, DEAD_ENDS, NO_ENDS, id="no log ends"),
+        pytest.param({"mirror": copied(9)}, DEAD_ENDS, NO_ENDS, id="log ends of the past"),
+        pytest.param({"source": LEFT_OVER}, DEAD_SYNCS, NO_SYNCS, id="what is mirrored"),
+    ],
+)
+def test_what_is_hidden_is_told_with_what_hides_it(view, of, blind):
+    case = asked(looked(), of=of, **view)
+    assert case is not None
+    assert (case.blind, case.before) == (blind, Verdict.SLOW)
+
+
+@pytest.mark.parametrize(
+    ("view", "of"),
+    [
+        pytest.param({"read": sunk(log_end=None)}, None, id="a sink without a log end"),
+        pytest.param({"mirror": copied(9)}, NO_UPSTREAM, id="an upstream that nobody reads"),
+        pytest.param({"mirror": copied(9)}, sight(flows=()), id="a flow that is not known yet"),
+        pytest.param({"source": LEFT_OVER}, sight(flows=()), id="MM2's, and no flow"),
+        pytest.param({"source": counted("mm2")}, None, id="of a flow, and not mirrored"),
+    ],
+)
+def test_without_a_log_end_to_ask_it_is_judged_by_its_moves(view, of):
+    case = asked(of=of, **view)
+    assert case is not None
+    assert (case.blind, case.headed, case.copied) == (None, False, True)
+
+
+def test_a_sink_whose_log_end_was_never_read_is_not_hidden_by_that():
+    case = asked(looked(end=None, lag=None), read=sunk(log_end=None))
+    assert case is not None
+    assert (case.blind, case.headed) == (None, False)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_what_no_look_sees_is_gone_or_hidden(ready):
+    one = Subject(key=(*MM2, "orders-0"), label="orders-0", number=1)
+    seen = sight(ready=ready)
+    case = case_of(one, Track(), seen, SETTINGS, number=2, w=W, at=1000.0)
+    assert (case is None) is ready
+    assert (one.hidden is None) is ready
+    if case is not None:
+        assert (case.blind, case.patience_s) == (one.hidden, 180.0)

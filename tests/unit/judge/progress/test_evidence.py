@@ -1,0 +1,167 @@
+"""What a verdict is told with: the numbers that it rests on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.progress import evidence
+from offsetwatch.judge.progress.observation_window import Window
+from offsetwatch.judge.progress.subjects import Subject
+from offsetwatch.judge.time_words import moment
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import Verdict
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+from tests.changed import replace
+from tests.evidence import pairs, texts
+
+NOW = 1_800_000_000.0
+
+MIRROR = MirrorPartitionView(
+    connect_cluster="lab",
+    connector="mm2",
+    source="west",
+    target="east",
+    topic="orders",
+    partition=0,
+    committed=90,
+    committed_at=NOW,
+    synced=None,
+    replicated=90,
+    log_start=0,
+    log_end=101,
+    lag=10,
+    ahead=0,
+)
+SINK = SinkPartitionView(
+    connect_cluster="lab",
+    connector="out",
+    topic="orders",
+    partition=0,
+    committed=7,
+    log_end=12,
+    lag=5,
+)
+
+
+def offset(text: bytes) -> SourceOffset:
+    found = decode_value(text)
+    assert isinstance(found, SourceOffset)
+    return found
+
+
+SOURCE = SourcePartitionView(
+    connect_cluster="lab",
+    connector="files",
+    identity='{"filename":"/data/in.txt"}',
+    label="filename=/data/in.txt",
+    dialect="unknown",
+    offset=offset(b'{"position":3}'),
+    kafka_partition=0,
+    log_offset=5,
+    committed_at=NOW + 30.9,
+    advanced_at=NOW + 10.9,
+    commits=4,
+    advances=2,
+    rewinds=0,
+    resets=0,
+    variants=0,
+)
+
+
+def told(*, window: Window | None = None, **views) -> dict[str, str]:
+    """What stands in it, without the states, which always do."""
+    looked = Window(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
+    subject = Subject(key=("lab", "any", "at"), label="at", window=looked, **views)
+    *found, states = evidence.of(subject, "1 running")
+    assert states == EvidenceItem("states", "1 running")
+    return texts(tuple(found))
+
+
+def test_what_nobody_looked_at_yet_has_its_states_alone():
+    nothing = Subject(key=("lab", "files", "at"), label="at", source=SOURCE)
+    assert evidence.of(nothing, "1 failed") == (EvidenceItem("states", "1 failed"),)
+
+
+def test_a_replicated_partition_is_told_with_the_position_that_its_lag_is_of():
+    assert told(mirror=MIRROR) == {"position": "90", "log end": "101", "lag": "10 records"}
+    known = replace(MIRROR, lag_position=91, lag=9)
+    assert told(mirror=known) == {"position": "91", "log end": "101", "lag": "9 records"}
+
+
+def test_a_replicated_partition_without_a_log_end_is_told_with_its_position():
+    assert told(mirror=replace(MIRROR, replicated=None, log_end=None, lag=None)) == {
+        "position": "none"
+    }
+
+
+def test_a_sinks_partition_is_told_with_the_next_record_that_it_reads():
+    assert told(sink=True, read=SINK) == {"position": "7", "log end": "12", "lag": "5 records"}
+
+
+@pytest.mark.parametrize(("caught_up", "waits"), [(True, "no"), (False, "yes"), (None, None)])
+def test_whether_what_lags_can_be_read_is_told_where_it_is_known(caught_up, waits):
+    assert told(mirror=replace(MIRROR, caught_up=caught_up)).get("readable records wait") == waits
+
+
+def test_where_nothing_lags_nobody_asks_whether_it_could_be_read():
+    assert "readable records wait" not in told(mirror=replace(MIRROR, lag=0, caught_up=True))
+
+
+def test_since_when_the_oldest_record_waits_is_told():
+    waiting = replace(MIRROR, behind_since=NOW)
+    assert told(mirror=waiting)["oldest record waits since"] == moment(NOW)
+
+
+@pytest.mark.parametrize("views", [{"mirror": MIRROR}, {"read": SINK, "sink": True}])
+def test_a_position_that_went_back_is_told_with_the_furthest_one(views):
+    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, position=90, high=120)
+    assert window.behind
+    assert told(window=window, **views)["went back from"] == "120"
+    ahead = Window(first_w=0.0, seen_w=0.0, still_w=0.0, position=120, high=120)
+    assert "went back from" not in told(window=ahead, **views)
+
+
+def test_a_source_is_told_with_its_offset_and_the_seconds_of_its_last_commit_and_advance():
+    assert told(source=SOURCE) == {
+        "offset": '{"position":3}',
+        "last commit": moment(NOW + 30),
+        "last advance": moment(NOW + 10),
+    }
+
+
+def test_a_source_that_has_no_offset_or_went_back_is_told_so():
+    never = replace(SOURCE, offset=None, committed_at=None, advanced_at=None)
+    assert told(source=never) == {}
+    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, furthest='{"position":9}')
+    assert told(window=window, source=SOURCE)["went back from"] == '{"position":9}'
+
+
+def test_commits_that_say_the_same_are_counted():
+    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
+    assert told(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
+    assert "commits of the same offset" not in told(source=SOURCE)
+
+
+def test_a_replicated_partition_is_told_with_its_commits_times_as_well():
+    assert told(mirror=MIRROR, source=SOURCE)["last advance"] == moment(NOW + 10)
+
+
+def test_of_many_partitions_the_worst_verdicts_come_first_and_the_worst_of_them_with_its_own():
+    counts = Counter({Verdict.OK: 7, Verdict.STALLED: 2})
+    assert pairs(evidence.of_many(counts, None)) == [
+        ("stalled", "2 partitions"),
+        ("ok", "7 partitions"),
+    ]
+    lag = EvidenceItem("lag", 10, "records")
+    assert evidence.of_many(counts, ("orders-0", (lag,)))[2:] == (
+        EvidenceItem("for instance", "orders-0"),
+        lag,
+    )
+
+
+def test_of_no_partition_it_says_none():
+    assert pairs(evidence.of_many(Counter(), None)) == [("partitions", "0 partitions")]

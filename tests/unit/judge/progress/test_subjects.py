@@ -1,0 +1,189 @@
+"""What is remembered of a partition and of a connector, from one look to the next."""
+
+from __future__ import annotations
+
+import pytest
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.progress.judged_subjects import HIDDEN_KEPT_S, Roll
+from offsetwatch.judge.progress.observation_window import Window
+from offsetwatch.judge.progress.subjects import Standing, Subject, Track
+from offsetwatch.judge.progress.verdict_rules import BLIND, Decision
+from offsetwatch.model.findings import Verdict
+from offsetwatch.state.snapshot import SinkPartitionView
+
+from tests.changed import replace
+
+from .watches import BEGAN, copied, counted
+
+UNSEEN = Decision(Verdict.UNKNOWN, BLIND, "an input tells nothing")
+MOVES = Decision(Verdict.OK, 8, "it advances")
+SILENT = Decision(Verdict.SILENT, 5, "no state shows a failure")
+KEY = ("lab", "mm2", "orders-0")
+SUNK = SinkPartitionView("lab", "out", "orders", 0, committed=7, log_end=12, lag=5)
+OFFSET = decode_value(b'{"offset":90}')
+
+
+# --- a verdict over time -------------------------------------------------------------------------
+
+
+def test_what_an_input_hides_is_unknown_since_then_and_goes_on_afterwards():
+    standing = Standing()
+    assert standing.settle(SILENT, 100.0)
+    assert standing.settle(UNSEEN, 200.0)
+    assert (standing.verdict, standing.since, standing.rule) == (Verdict.UNKNOWN, 200.0, BLIND)
+    assert standing.before is Verdict.SILENT
+    assert not standing.settle(UNSEEN, 300.0)
+    assert (standing.since, standing.before) == (200.0, Verdict.SILENT)
+    assert standing.settle(None, 400.0)
+    assert (standing.verdict, standing.since, standing.held) == (Verdict.SILENT, 100.0, None)
+
+
+def test_what_was_unknown_already_is_so_for_as_long_as_it_was():
+    standing = Standing(since=50.0)
+    assert not standing.settle(UNSEEN, 200.0)
+    assert standing.since == 50.0
+
+
+def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer_law():
+    standing = Standing()
+    standing.settle(MOVES, 100.0)
+    assert not standing.settle(MOVES._replace(rule=9), 200.0)
+    assert (standing.since, standing.rule) == (100.0, 9)
+    assert not standing.settle(None, 300.0)
+    assert (standing.verdict, standing.since, standing.rule) == (Verdict.OK, 100.0, 9)
+
+
+# --- what is seen ---------------------------------------------------------------------------------
+
+
+def subject(**views) -> Subject:
+    return Subject(key=KEY, label="orders-0", **views)
+
+
+@pytest.mark.parametrize(
+    ("what", "before", "now"),
+    [
+        ("source", counted(), counted(rewinds=1)),
+        ("mirror", copied(90), copied(91)),
+        ("read", SUNK, replace(SUNK, committed=8)),
+    ],
+)
+def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(what, before, now):
+    track, at = Track(), subject(**{what: before})
+    at.until_w = 100.0
+    assert at.changed(track, 10.0)  # for the first time
+    assert not at.changed(track, 20.0)
+    setattr(at, what, now)
+    assert at.changed(track, 20.0)
+    assert not at.changed(track, 20.0)
+    track.look("1 failed", None, None)
+    assert at.changed(track, 20.0)
+    assert not at.changed(track, 20.0)
+
+
+def test_another_decision_may_come_when_the_time_is_over_for_which_one_holds():
+    track, at = Track(), subject(source=counted())
+    at.until_w = 100.0
+    at.changed(track, 10.0)
+    assert not at.changed(track, 99.0)
+    assert at.changed(track, 100.0)
+
+
+def test_a_replicated_partition_is_sampled_with_the_commits_of_its_source_partition():
+    mirror = copied(90)
+    source = replace(counted(), offset=OFFSET, commits=7, read_at=BEGAN + 9)
+    sample = subject(source=source, mirror=mirror).sample(BEGAN)
+    assert (sample.text, sample.position, sample.commits) == ('{"offset":90}', 90, 7)
+    assert (sample.lag, sample.end, sample.changed_at) == (
+        mirror.lag,
+        mirror.log_end,
+        BEGAN + 9,
+    )
+    alone = subject(mirror=mirror).sample(BEGAN)
+    assert (alone.text, alone.position, alone.commits) == (None, 90, 0)
+
+
+# --- a connector ---------------------------------------------------------------------------------
+
+
+def test_a_failure_is_as_old_as_the_clock_says_and_only_a_newer_one_counts():
+    track = Track()
+    track.fail(100.0, 130.0, 500.0)
+    assert (track.failed_at, track.failed_w, track.version) == (100.0, 470.0, 1)
+    for at in (100.0, 90.0):
+        track.fail(at, 140.0, 510.0)
+        assert (track.failed_at, track.failed_w, track.version) == (100.0, 470.0, 1)
+    track.fail(150.0, 150.0, 520.0)
+    assert (track.failed_w, track.version) == (520.0, 2)
+    track.fail(160.0, 155.0, 525.0)  # a worker's clock is ahead of ours
+    assert track.failed_w == 525.0
+
+
+def test_a_connector_was_restarted_when_it_can_work_again_or_is_resumed():
+    track = Track()
+    track.see(None, "task 0 has failed", why_all=True, w=10.0)
+    assert (track.why_w, track.restarted_w, track.version) == (10.0, None, 1)
+    track.see(None, "task 1 has failed", why_all=True, w=20.0)
+    assert (track.why_w, track.restarted_w, track.version) == (10.0, None, 2)
+    track.see(None, None, why_all=False, w=30.0)
+    assert (track.why_w, track.restarted_w) == (30.0, 30.0)
+    track.see("the connector is paused", None, why_all=False, w=40.0)
+    assert (track.why_w, track.restarted_w) == (30.0, 30.0)
+    track.see(None, None, why_all=False, w=50.0)
+    assert (track.why_w, track.restarted_w, track.version) == (30.0, 50.0, 5)
+    track.see(None, None, why_all=False, w=60.0)
+    assert (track.restarted_w, track.version) == (50.0, 5)
+
+
+def test_a_pause_that_gets_longer_is_no_news():
+    track = Track()
+    track.look("connector running", None, None)
+    seen = track.version
+    track.look("connector running", None, "for an hour")
+    assert track.version == seen + 1
+    track.look("connector running", None, "for two hours")
+    assert (track.version, track.unusual) == (seen + 1, "for two hours")
+    track.look("connector running", "rest tells nothing", "for two hours")
+    assert (track.version, track.blind) == (seen + 2, "rest tells nothing")
+
+
+# --- who is gone ---------------------------------------------------------------------------------
+
+
+def rolled(*, hidden: str | None = None, window: Window | None = None) -> Roll:
+    """One partition that the look before this, the second, saw."""
+    roll = Roll()
+    roll.add(Subject(key=KEY, label="orders-0", number=1, hidden=hidden, window=window))
+    return roll
+
+
+SEEN_W = 1000.0
+WINDOW = Window(first_w=0.0, seen_w=SEEN_W, still_w=0.0)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "kept_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_KEPT_S)]
+)
+def test_who_is_not_seen_is_kept_for_as_long_as_patience_or_blindness_lasts(hidden, kept_s):
+    roll = rolled(hidden=hidden, window=WINDOW)
+    assert roll.forget(2, SEEN_W + kept_s - 1, 180.0) == set()
+    assert roll.subjects
+    assert roll.forget(2, SEEN_W + kept_s, 180.0) == {KEY}
+    assert (roll.subjects, roll.tracks[KEY[:2]].subjects) == ({}, {})
+
+
+def test_who_is_seen_is_kept():
+    assert rolled(window=WINDOW).forget(1, SEEN_W + HIDDEN_KEPT_S, 180.0) == set()
+
+
+def test_who_never_had_a_window_is_forgotten_as_one_that_was_seen_at_the_beginning():
+    assert rolled().forget(2, 179.0, 180.0) == set()
+    assert rolled().forget(2, 180.0, 180.0) == {KEY}
+
+
+def test_a_connector_is_dropped_that_is_not_listed_and_has_nothing():
+    roll = rolled(window=WINDOW)
+    roll.track(("lab", "listed"))
+    roll.track(("lab", "gone"))
+    roll.drop_tracks(frozenset({("lab", "listed")}))
+    assert set(roll.tracks) == {KEY[:2], ("lab", "listed")}

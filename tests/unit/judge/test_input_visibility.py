@@ -1,0 +1,343 @@
+"""Gone, or only not seen?"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace as replace_struct
+from offsetwatch.judge.input_visibility import Sight, rests, states, trouble
+from offsetwatch.judge.time_words import moment
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
+from offsetwatch.model.topology import (
+    KafkaTopic,
+    ListingTopics,
+    MirrorFlow,
+    OffsetsTopic,
+    Topology,
+)
+from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.snapshot import (
+    EMPTY,
+    ConnectorListView,
+    ConnectorView,
+    InputView,
+    Snapshot,
+    SourcePartitionView,
+    TailView,
+)
+
+from tests.changed import replace
+
+OFFSETS = KafkaTopic("east", "connect-offsets")
+CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")
+FILES = ConnectorView(
+    "lab", "files", ConnectorKind.SOURCE, "", "", "running", (Task(0, "running"),)
+)
+
+
+def heard(of: InputId, *, live: bool = True, frozen: bool = False) -> InputView:
+    tail = None
+    if of.kind == TAIL:
+        held = (Frozen(0, 5, "held"),) if frozen else ()
+        tail = TailView(OFFSETS, True, 0, 0, 0, 0, (), held)
+    return InputView(of, live, live, 0.0, (), None if live else "no route", tail)
+
+
+REST = heard(InputId(CONNECT_REST, connect_cluster="lab"))
+READ = heard(InputId.of_tail(OFFSETS))
+ASKED = heard(InputId(GROUPS, connect_cluster="lab"))
+
+
+def world(*inputs: InputView, **changes) -> Snapshot:
+    topology = Topology(offsets_topics=(OffsetsTopic("lab", OFFSETS),), flows=())
+    fields = {"connectors": (FILES,), "topology": topology, "ready": True, **changes}
+    return replace(EMPTY, inputs=inputs, **fields)
+
+
+def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False) -> str | None:
+    return Sight(snapshot).absent("lab", connector, sink=sink)
+
+
+def test_what_everything_would_show_is_gone():
+    assert missing(world(REST, READ)) is None
+    assert missing(world(REST, ASKED), sink=True) is None
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "why"),
+    [
+        pytest.param(
+            world(heard(REST.id, live=False), READ),
+            "Connect cluster lab cannot be read: no route",
+            id="rest",
+        ),
+        pytest.param(
+            world(REST, heard(READ.id, live=False)),
+            "topic east/connect-offsets cannot be read: no route",
+            id="tail",
+        ),
+        pytest.param(
+            world(REST), "no successful read yet of topic east/connect-offsets", id="unread"
+        ),
+        pytest.param(
+            world(REST, heard(READ.id, frozen=True)),
+            "topic east/connect-offsets cannot be read: held",
+            id="frozen",
+        ),
+        pytest.param(
+            world(REST, topology=Topology((), ()), ready=False),
+            "the offsets topic of lab has not been found yet",
+            id="starting",
+        ),
+    ],
+)
+def test_what_an_input_may_hide_is_not_gone(snapshot, why):
+    assert missing(snapshot) == why
+
+
+def test_a_connector_that_is_not_listed_is_gone_whatever_its_topic_says():
+    assert missing(world(REST, heard(READ.id, live=False)), "other") is None
+
+
+def test_a_sink_may_be_hidden_by_its_groups():
+    assert (
+        missing(world(REST), sink=True)
+        == "no successful read yet of consumer groups of Connect cluster lab"
+    )
+
+
+def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
+    assert missing(world(topology=Topology((), ()), connectors=())) is None
+
+
+@pytest.mark.parametrize("dead", [CONFIGS, STATUS])
+def test_without_either_topic_states_are_not_known_for_its_reason(dead):
+    topics = (CONFIGS, STATUS)
+    inputs = [heard(InputId.of_tail(at), live=at is not dead) for at in topics]
+    seen = world(
+        *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
+    )
+    known, why = Sight(seen).states_of("lab")
+    assert not known
+    assert why is not None
+    assert str(dead) in why
+
+
+@pytest.mark.parametrize(
+    ("inputs", "topics", "known"),
+    [
+        ((REST,), (), True),
+        ((heard(REST.id, live=False),), (), False),
+        ((), (), False),
+        ((heard(InputId.of_tail(CONFIGS)),), (CONFIGS, None), False),
+        (
+            (heard(InputId.of_tail(CONFIGS)), heard(InputId.of_tail(STATUS))),
+            (CONFIGS, STATUS),
+            True,
+        ),
+    ],
+    ids=["rest", "rest down", "nothing", "no status topic", "both topics"],
+)
+def test_states_are_known_where_something_live_tells_them(inputs, topics, known):
+    listings = (ListingTopics("lab", *topics),) if topics else ()
+    seen = world(*inputs, topology=Topology((), (), listings=listings))
+    assert Sight(seen).states_of("lab")[0] is known
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (None, False)),
+        ({"state": "failed"}, ("the connector has failed", True)),
+        ({"state": "unassigned"}, ("the connector is unassigned", True)),
+        ({"tasks": (Task(0, "failed"), Task(1, "running"))}, ("task 0 has failed", False)),
+        (
+            {"tasks": (Task(0, "failed"), Task(1, "restarting"))},
+            ("task 0 has failed, task 1 is restarting", True),
+        ),
+        ({"tasks": ()}, ("it runs without a single task", True)),
+        (
+            {"tasks": (), "kind": ConnectorKind.MIRROR},
+            ("it runs without a single task", False),
+        ),
+        ({"tasks": (), "state": "stopped"}, (None, False)),
+        (
+            {"tasks": (Task(0, "unknown"), Task(1, "unknown"))},
+            ("Connect reports no state of its tasks", True),
+        ),
+        ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
+    ],
+)
+def test_what_shows_that_it_cannot_work_is_named(changes, found):
+    assert trouble(replace(FILES, **changes)) == found
+
+
+def test_only_a_person_makes_it_rest():
+    said = {state: rests(replace(FILES, state=state)) for state in ("paused", "stopped", "failed")}
+    assert said == {
+        "paused": "paused",
+        "stopped": "stopped",
+        "failed": None,
+    }
+
+
+def test_states_are_told_in_few_words():
+    tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
+    assert states(replace(FILES, tasks=tasks)) == "connector running, tasks: 1 failed, 2 running"
+    assert states(replace(FILES, tasks=())) == "connector running, tasks: none"
+    assert states(None) == "unknown"
+
+
+# --- pauses that history knows nothing like ------------------------------------------------------
+
+NOW = 1_800_000_000.0
+HOURLY = Baseline(
+    connect_cluster="lab",
+    connector="files",
+    since=0.0,
+    until=NOW,
+    advances=8000,
+    per_hour=(6.0,) * HOURS,
+    pause_advances=3.0,
+    pause_s=None,
+    quantiles=(1.0, 1.1, 2.0),
+)
+
+
+def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str | None:
+    """What is unusual of `files`, whose partitions advanced so long ago."""
+    views = tuple(
+        SourcePartitionView(
+            connect_cluster="lab",
+            connector="files",
+            identity=str(number),
+            label=str(number),
+            dialect="generic",
+            offset=None,
+            kafka_partition=0,
+            log_offset=0,
+            committed_at=NOW - ago,
+            advanced_at=NOW - ago,
+            read_at=NOW - ago,
+            commits=1,
+            advances=1,
+            rewinds=0,
+            resets=0,
+            variants=0,
+        )
+        for number, ago in enumerate(ago_s)
+    )
+    views = tuple(replace(view, **changes) for view in views)
+    known = {} if usual is None else {("lab", "files"): usual}
+    seen = world(REST, READ, at=NOW, source_partitions=views, usual=UsualView(valid=True, of=known))
+    return Sight(seen).unusual(("lab", "files"))
+
+
+def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
+    assert advanced(1800.0) is None
+    assert advanced(1801.0) == (
+        f"nothing advanced since {moment(NOW - 1801.0)}, and in its history no pause missed 3.0 "
+        "expected advances"
+    )
+
+
+def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
+    timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
+    assert advanced(600.0, usual=timed) is None
+    assert advanced(601.0, usual=timed) == (
+        f"nothing advanced since {moment(NOW - 601.0)}, and in its history no pause lasted for "
+        "10 min"
+    )
+
+
+def test_the_words_for_an_unusual_pause_are_the_same_when_it_exceeds_the_second_limit_too():
+    both = replace_struct(HOURLY, pause_s=7200.0)
+    paused = {advanced(ago, usual=both) for ago in (7200.0, 7201.0, 9000.0)}
+    assert {(at or "").partition("history ")[2] for at in paused} == {
+        "no pause lasted for 2 h or missed 3.0 expected advances"
+    }
+
+
+def test_a_connector_pauses_since_any_of_its_partitions_advanced():
+    assert advanced(9000.0, 60.0, 9000.0) is None
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_a_pause_is_as_long_by_any_clock_of_a_worker(skew_s):
+    for ago in (1800.0, 1801.0):
+        assert advanced(ago, advanced_at=NOW - ago + skew_s) == advanced(ago)
+
+
+def test_commits_that_do_not_advance_end_no_pause():
+    assert advanced(1801.0, advanced_at=NOW - 2401.0, read_at=NOW) is not None
+    assert advanced(1801.0, advanced_at=NOW - 2400.0, read_at=NOW) is None
+
+
+def test_where_no_advance_is_known_a_commit_is_the_latest_that_it_can_have_been():
+    assert advanced(1801.0, advanced_at=None) is not None
+    assert advanced(1801.0, advanced_at=None, committed_at=None) is None
+
+
+def test_without_a_history_no_pause_is_unusual():
+    assert advanced(9e6, usual=None) is None
+
+
+# --- what a flow's syncs hide --------------------------------------------------------------------
+
+SYNCS = InputId(TAIL, kafka="west", topic="syncs")
+COPIES = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
+
+
+def unmirrored(*inputs: InputView, flow: MirrorFlow = COPIES) -> str | None:
+    snapshot = replace(EMPTY, inputs=inputs, topology=Topology((), (flow,)), ready=True)
+    return Sight(snapshot).unmirrored("lab", "mm2")
+
+
+def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be_read_does():
+    dead = heard(SYNCS, live=False)
+    assert unmirrored(heard(SYNCS)) is None
+    assert unmirrored(replace(dead, last_reason="not_found")) is None
+    assert (
+        unmirrored(replace(dead, last_reason="denied"))
+        == "topic west/syncs cannot be read: no route"
+    )
+    assert unmirrored() == "no successful read yet of topic west/syncs"
+
+
+def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
+    assert unmirrored(flow=replace(COPIES, offset_syncs=None)) is None
+
+
+def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
+    gone = replace(heard(READ.id, live=False), last_reason="not_found")
+    assert missing(world(REST, gone)) == f"topic {OFFSETS} cannot be read: no route"
+
+
+def test_who_is_not_listed_where_states_are_not_known_may_be_there():
+    seen = world(heard(READ.id, live=False), connectors=())
+    assert missing(seen) == f"topic {OFFSETS} cannot be read: no route"
+
+
+@pytest.mark.parametrize("listings", [False, True])
+def test_what_the_configuration_leaves_out_is_not_deleted(listings):
+    told = ListingTopics("lab", CONFIGS, STATUS)
+    by_topics = (heard(InputId.of_tail(CONFIGS)), heard(InputId.of_tail(STATUS)))
+    topology = Topology(
+        offsets_topics=(OffsetsTopic("lab", OFFSETS),),
+        flows=(),
+        listings=(told,) if listings else (),
+    )
+    lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
+    inputs = by_topics if listings else (REST,)
+    sight = Sight(
+        world(
+            *inputs,
+            at=100.0,
+            topology=topology,
+            lists=lists,
+            wants_connector={"lab": lambda name: name != "excluded"},
+        )
+    )
+    assert sight.deleted("lab", "another")
+    assert not sight.deleted("lab", "excluded")

@@ -1,0 +1,50 @@
+"""Times and lengths as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from offsetwatch.judge.time_words import length, moment
+
+
+@given(st.integers(0, 253_402_300_799))
+def test_a_moment_is_what_the_calendar_says(at):
+    assert moment(at + 0.5) == datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (951_782_400, "2000-02-29T00:00:00Z"),
+        (951_868_799.9, "2000-02-29T23:59:59Z"),
+        (951_868_800, "2000-03-01T00:00:00Z"),
+        (1_709_164_800, "2024-02-29T00:00:00Z"),
+        (1_740_787_200, "2025-03-01T00:00:00Z"),
+        (4_107_542_399, "2100-02-28T23:59:59Z"),
+        (4_107_542_400, "2100-03-01T00:00:00Z"),
+        (13_574_563_200, "2400-02-29T00:00:00Z"),
+        (13_574_649_600, "2400-03-01T00:00:00Z"),
+    ],
+)
+def test_leap_days_come_every_four_years_but_for_three_centuries_of_four(at, words):
+    assert moment(at) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3600, "1 h"),
+        (5400, "1 h 30 min"),
+        (90_000, "1 d 1 h"),
+        (86_400, "1 d"),
+    ],
+)
+def test_a_length_has_its_two_largest_units(seconds, words):
+    assert length(seconds) == words
