@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import confluent_kafka as ck
-from offsetwatch.clients.kafka import BEGINNING, KafkaAdmin, TailReader
+from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
 from offsetwatch.daemon import memory
 from offsetwatch.ingest.roles import SourceRole
 from offsetwatch.model.topology import TopicPartition

@@ -25,7 +25,7 @@ from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
 from offsetwatch.history.pipeline import bronze, lake
 from offsetwatch.history.pipeline.feed import Feed, planned

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.parquet as pq
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
 from offsetwatch.history.pipeline import lake
 from offsetwatch.history.pipeline.feed import Feed, planned

@@ -28,8 +28,8 @@ from unittest import mock
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
-from offsetwatch.clients import log_readers
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka import log_bounds
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clock import SystemClock
 from offsetwatch.ingest.ends import EndsPoll
 from offsetwatch.ingest.poll import Batch
@@ -192,9 +192,9 @@ def far(rounds: int) -> str:
     ):
         fill(broker.address, FAR_TOPICS, FAR_PARTITIONS_PER_TOPIC)
         broker.relays[0].late_s = FAR_S / 2
-        for limit_s in (math.inf, log_readers.FAR_S):
+        for limit_s in (math.inf, log_bounds.FAR_S):
             poll, told = _poll(KafkaFacts("wide", {"bootstrap.servers": broker.by(0)}))
-            with mock.patch.object(log_readers, "FAR_S", limit_s):
+            with mock.patch.object(log_bounds, "FAR_S", limit_s):
                 refresh(poll, told, seen)  # connects, and learns who leads
                 each = []
                 for _ in range(rounds):
@@ -202,7 +202,7 @@ def far(rounds: int) -> str:
                     refresh(poll, told, seen)
                     each.append(time.perf_counter() - began)
             took[limit_s] = statistics.median(each)
-    ours, near = took[log_readers.FAR_S], took[math.inf]
+    ours, near = took[log_bounds.FAR_S], took[math.inf]
     return (
         f"log ends     {len(seen.mirror_partitions)} partitions of a broker {1000 * FAR_S:.0f} ms "
         f"away: {ours:.2f} s; asked as if it were near {near:.2f} s, ratio {near / ours:.1f}"

@@ -15,10 +15,10 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from offsetwatch.clients.auth import TlsContext
-from offsetwatch.clients.connect_read import ConnectReader, body_bytes_max, offsets_path
-from offsetwatch.clients.connect_sweep import ConnectSweep
-from offsetwatch.clients.kept import KeptConnection
+from offsetwatch.clients.connect.keep_alive import KeptConnection
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
+from offsetwatch.clients.connect.reader import ConnectReader, body_bytes_max, offsets_path
+from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value

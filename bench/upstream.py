@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 from offsetwatch.cli import diagnosis
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.kafka_facts import TopicShape
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.kafka.inspector import TopicShape
 from offsetwatch.remedy.engine.requests import of_step
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -64,7 +64,10 @@ PLANTS = {
     },
     "a clock": Plant("pure", "import time", "time", into=PURE),
     "a client": Plant(
-        "pure", "from offsetwatch.clients import kafka", "offsetwatch.clients.kafka", into=PURE
+        "pure",
+        "from offsetwatch.clients import kafka",
+        "offsetwatch.clients.kafka.clients",
+        into=PURE,
     ),
     "a driver": Plant(
         "pure",
@@ -192,7 +195,10 @@ CHANGES = {
 }
 METHODS = {"POST", "PUT", "PATCH", "DELETE"}
 # A review changes nothing (SelfSubjectAccessReview), and a notification is what people asked for.
-HARMLESS = {("offsetwatch.clients.kube_read", "POST"), ("offsetwatch.clients.webhook", "POST")}
+HARMLESS = {
+    ("offsetwatch.clients.kubernetes.reader", "POST"),
+    ("offsetwatch.clients.http.webhook", "POST"),
+}
 
 
 def changing(source: str) -> set[str]:

@@ -13,7 +13,7 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from offsetwatch.clients.journal_topic import Wanted
+from offsetwatch.clients.kafka.journal_topic import Wanted
 from offsetwatch.clock import SteadyClock
 from offsetwatch.config import Connect
 from offsetwatch.errors import ClientError, NotLeader

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from offsetwatch.clients.journal_topic import JournalReader, Wanted
-from offsetwatch.clients.kafka import end_of_partition
+from offsetwatch.clients.kafka.clients import end_of_partition
+from offsetwatch.clients.kafka.journal_topic import JournalReader, Wanted
 from offsetwatch.clients.write.journal import create
 from offsetwatch.errors import TimedOut, Unreachable, Unsettled
 from offsetwatch.remedy.journal import Entry, Journal, Line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from offsetwatch.clients.kafka_facts import ClusterFacts, TopicShape
+from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
 from offsetwatch.errors import ClientError, Denied, NotFound
 
 from .kafka import FakeAdmin, FakeKafka, FakeReader

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import KafkaError, Message
-from offsetwatch.clients.kafka import ReadableEnd
-from offsetwatch.clients.log_readers import EARLIEST
+from offsetwatch.clients.kafka.clients import ReadableEnd
+from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from offsetwatch.clients.kafka_facts import TopicSettings
+from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.write.records import Outgoing
 from offsetwatch.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
 from offsetwatch.model.records import IncompleteRead, RawRecord, Window

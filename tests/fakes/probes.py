@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from offsetwatch.clients.kafka_probe import Answer
+from offsetwatch.clients.records.probe import Answer
 from offsetwatch.errors import Denied, NotFound, TopicChanged
 from offsetwatch.model.readings import FirstRecord, NothingUpTo
 from offsetwatch.model.topology import TopicPartition

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from offsetwatch.cli.remote.listener import Asking, Listener, Problem, Reply
-from offsetwatch.clients.kafka_facts import parse_api_versions
+from offsetwatch.clients.kafka.inspector import parse_api_versions
 from offsetwatch.config import properties
 from offsetwatch.errors import ClientError, JournalDamaged, Malformed
 from offsetwatch.judge.findings.register import Register

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Any, Final
 
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.decode import connect_rest
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root

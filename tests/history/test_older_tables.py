@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.history.pipeline import maintain
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology

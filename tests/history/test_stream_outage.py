@@ -49,8 +49,8 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("offsetwatch.history.pipeline.patience.PAUSE_S_MAX", 0.5)
-    monkeypatch.setattr("offsetwatch.clients.kafka.REQUEST_TIMEOUT_S", 2.0)
-    from offsetwatch.clients.kafka import KafkaAdmin
+    monkeypatch.setattr("offsetwatch.clients.kafka.clients.REQUEST_TIMEOUT_S", 2.0)
+    from offsetwatch.clients.kafka.clients import KafkaAdmin
     from offsetwatch.history.pipeline import lake
     from offsetwatch.history.pipeline.feed import planned
     from offsetwatch.history.pipeline.stream import BronzeStream

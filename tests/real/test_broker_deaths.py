@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ClientError
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
@@ -29,7 +29,7 @@ BACK_S_MAX = 10.0
 # A process of its own, because what is to be excluded is that it is aborted.
 ASKS = """
 import sys, time
-from offsetwatch.clients.whole_topic import StorageAdmin
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.errors import ClientError
 from offsetwatch.model.topology import TopicPartition
 

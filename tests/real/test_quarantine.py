@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from offsetwatch.cli import cli
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.records_read import RawRecord, RecordReader, Window
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.records.reader import RawRecord, RecordReader, Window
 from offsetwatch.clients.write.records import RecordWriter
 from offsetwatch.config import Kafka
 from offsetwatch.config import Quarantine as Wanted

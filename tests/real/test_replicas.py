@@ -14,7 +14,7 @@ import confluent_kafka.admin as ck_admin
 import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
-from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
 from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable

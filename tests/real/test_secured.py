@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.kafka import KafkaAdmin, TailReader
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import Denied, Unreachable
 from offsetwatch.model.topology import TopicPartition

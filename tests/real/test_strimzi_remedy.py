@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.clients.kube_access import from_kubeconfig
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import from_kubeconfig
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Strimzi
 from offsetwatch.remedy.drivers.strimzi_owners import problem
 

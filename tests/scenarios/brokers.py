@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import confluent_kafka as ck
 from confluent_kafka import Message
-from offsetwatch.clients.kafka_errors import translate
-from offsetwatch.clients.log_readers import EARLIEST, LATEST, LogReaders
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
 from offsetwatch.errors import ClientError
 from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
 from offsetwatch.model.topology import TopicPartition

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from offsetwatch.clients.connect_sweep import Listener
+from offsetwatch.clients.connect.offsets_sweep import Listener
 from offsetwatch.config import Config, parse
 from offsetwatch.config.shape import Poll
 from offsetwatch.daemon import wiring

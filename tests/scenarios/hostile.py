@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka as ck
-from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.kafka.errors import translate
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.errors import ServerError
 from offsetwatch.model.topology import TopicPartition

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import httpx
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.decode.javamap import connect_key
 
 if TYPE_CHECKING:

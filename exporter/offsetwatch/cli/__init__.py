@@ -89,8 +89,8 @@ def check(config_path: Path) -> None:
     from offsetwatch.serve.web import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
-    from offsetwatch.clients.auth import unusable_tls  # noqa: PLC0415
-    from offsetwatch.clients.kafka import refused_settings  # noqa: PLC0415
+    from offsetwatch.clients.http.auth import unusable_tls  # noqa: PLC0415
+    from offsetwatch.clients.kafka.clients import refused_settings  # noqa: PLC0415
 
     mistakes = [
         f"kafka.{name}.properties.{error.detail}"

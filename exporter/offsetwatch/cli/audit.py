@@ -20,7 +20,7 @@ from offsetwatch.cli.edge_once import caught_up
 from offsetwatch.cli.logs import configure
 from offsetwatch.cli.moments import parse_time
 from offsetwatch.cli.output import OutputFormat
-from offsetwatch.clients.connect_read import reader_of
+from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology

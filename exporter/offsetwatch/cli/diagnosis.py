@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from offsetwatch.clients.kafka_facts import ClusterFacts, TopicShape
+from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
 from offsetwatch.decode.connect_root import ConnectRoot
 from offsetwatch.errors import (
     ClientError,

@@ -14,8 +14,8 @@ from typing import Final
 import yaml
 
 from offsetwatch.cli import output
-from offsetwatch.clients.kube_access import access_of
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import access_of
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.errors import ConfigError, NotFound
 from offsetwatch.toolbox.strimzi_found import Found, Resources, found_in, text_of
 

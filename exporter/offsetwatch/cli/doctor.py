@@ -27,11 +27,11 @@ from offsetwatch.cli.diagnosis import Line, broken
 from offsetwatch.cli.edge_once import looked
 from offsetwatch.cli.logs import configure
 from offsetwatch.cli.output import OutputFormat
-from offsetwatch.clients.auth import CannotIdentify, TlsContext
-from offsetwatch.clients.connect_probe import worker_time
-from offsetwatch.clients.connect_read import ConnectReader, reader_of
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.kafka_facts import ClusterFacts, KafkaFacts, release
+from offsetwatch.clients.connect.clock_probe import worker_time
+from offsetwatch.clients.connect.reader import ConnectReader, reader_of
+from offsetwatch.clients.http.auth import CannotIdentify, TlsContext
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, release
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.daemon.replicas import settings_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offsetwatch.cli.diagnosis import Line
-from offsetwatch.clients.journal_topic import topic_of, weaknesses
-from offsetwatch.clients.kube_read import STRIMZI, KubeReader
+from offsetwatch.clients.kafka.journal_topic import topic_of, weaknesses
+from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect
 from offsetwatch.remedy.drivers.strimzi_owners import Cluster, cluster_of, owners, reader_of
 from offsetwatch.remedy.drivers.strimzi_seen import CONNECTORS, KINDS, MIRRORS, gitops

@@ -10,8 +10,8 @@ from typing import Final
 
 from offsetwatch import config
 from offsetwatch.cli import output
-from offsetwatch.clients import journal_topic
-from offsetwatch.clients.journal_topic import weaknesses
+from offsetwatch.clients.kafka import journal_topic
+from offsetwatch.clients.kafka.journal_topic import weaknesses
 from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.replicas import settings_of
 from offsetwatch.errors import ConfigError, RemedyError

@@ -17,7 +17,7 @@ from offsetwatch.cli import output, recording
 from offsetwatch.cli.edge_once import caught_up
 from offsetwatch.cli.logs import configure
 from offsetwatch.cli.output import OutputFormat
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import KafkaTopic

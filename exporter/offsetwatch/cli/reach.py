@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 from offsetwatch.cli.unread import CONNECT, KAFKA, ClusterName
-from offsetwatch.clients.connect_read import reader_of
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
 

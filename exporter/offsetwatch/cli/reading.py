@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from offsetwatch import config
 from offsetwatch.cli.asked import Where
 from offsetwatch.cli.bar import bar
-from offsetwatch.clients.kube_access import access_of
+from offsetwatch.clients.kubernetes.access import access_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import structlog
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.kafka_facts import KafkaFacts, TopicShape
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError

@@ -19,7 +19,7 @@ from offsetwatch.cli.logs import configure
 from offsetwatch.cli.output import OutputFormat
 from offsetwatch.cli.remote import own_daemon
 from offsetwatch.cli.unread import CONNECT, Unread, unread
-from offsetwatch.clients.connect_read import reader_of
+from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.decode.source_offsets import partition_label
 from offsetwatch.errors import (
     ClientError,

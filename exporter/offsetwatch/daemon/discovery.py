@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.clients.kafka import KafkaAdmin, TailReader
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import (

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import structlog
 
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.kafka import KafkaAdmin, TailReader
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.daemon import wiring

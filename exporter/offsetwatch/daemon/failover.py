@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.ingest.failover import poll_failover, poll_topics
 from offsetwatch.ingest.poll import Batch

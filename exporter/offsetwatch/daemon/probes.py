@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
 from offsetwatch.ingest.poll import Batch

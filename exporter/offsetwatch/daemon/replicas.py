@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from offsetwatch.clients.journal_topic import Wanted
+from offsetwatch.clients.kafka.journal_topic import Wanted
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
 from offsetwatch.model.observations import Observation

@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.errors import raised_at
 from offsetwatch.ingest.poll import Batch
 from offsetwatch.model.observations import InputFailed, InputId, InputRetired

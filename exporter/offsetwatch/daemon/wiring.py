@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offsetwatch.clients.connect_read import ConnectReader, reader_of
-from offsetwatch.clients.connect_sweep import ConnectSweep, sweep_of
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, sweep_of
+from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.config import Config, Connect
 from offsetwatch.judge.judge import Judge
 from offsetwatch.judge.settings import Settings

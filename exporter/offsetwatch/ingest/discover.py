@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from offsetwatch.clients.kafka import KafkaAdmin, TailReader, end_of_partition
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader, end_of_partition
 from offsetwatch.clock import Clock
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import ClientError, TimedOut, TopicNotSettled, TopicsContradict

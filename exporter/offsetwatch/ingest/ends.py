@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.log_readers import EARLIEST, LATEST
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.poll import Batch, failure, partial_failures

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from offsetwatch.clients.kafka import TailReader, end_of_partition
-from offsetwatch.clients.kafka_facts import ClusterFacts, KafkaFacts, TopicShape
+from offsetwatch.clients.kafka.clients import TailReader, end_of_partition
+from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, TopicShape
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Refused, TimedOut
 from offsetwatch.ingest.poll import Batch

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Unreachable
 from offsetwatch.ingest.poll import Batch, failure, partial_failures

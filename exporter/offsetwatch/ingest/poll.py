@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from offsetwatch.clients.connect_sweep import Answer, ConnectSweep, Listener
-from offsetwatch.clients.kafka import KafkaAdmin
-from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clients.connect.offsets_sweep import Answer, ConnectSweep, Listener
+from offsetwatch.clients.http.exchange import forget_locals
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.decode.java_pattern import JavaPattern
 from offsetwatch.errors import ClientError, Malformed, Unreachable

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Final, NamedTuple, Protocol
 
-from offsetwatch.clients.kafka_probe import Answer
+from offsetwatch.clients.records.probe import Answer
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.poll import Batch

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.decode.connect_rest import (
     Names,
     decode_assignment,

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, NotFound, Refused
 from offsetwatch.ingest import rest

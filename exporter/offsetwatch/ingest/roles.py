@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from offsetwatch.clients.kafka import Message
-from offsetwatch.clients.whole_topic import is_ours
+from offsetwatch.clients.kafka.clients import Message
+from offsetwatch.clients.kafka.whole_topic import is_ours
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.mm2 import (
     decode_checkpoint,

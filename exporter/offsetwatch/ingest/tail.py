@@ -19,7 +19,7 @@ from typing import cast
 import structlog
 from msgspec import structs
 
-from offsetwatch.clients.kafka import (
+from offsetwatch.clients.kafka.clients import (
     BEGINNING,
     KafkaAdmin,
     Message,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from offsetwatch.clients.kafka import ReadableEnd, TailReader, end_of_partition
+from offsetwatch.clients.kafka.clients import ReadableEnd, TailReader, end_of_partition
 from offsetwatch.clock import Clock, utc
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import ClientError

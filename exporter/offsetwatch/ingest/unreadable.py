@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.clients.kafka import ReadableEnd
+from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.clock import Clock, utc
 from offsetwatch.errors import ClientError, TimedOut, Unsettled
 from offsetwatch.model.observations import Frozen

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from offsetwatch.clients import webhook
-from offsetwatch.clients.auth import CannotIdentify
+from offsetwatch.clients.http import webhook
+from offsetwatch.clients.http.auth import CannotIdentify
 from offsetwatch.config import Notify, Webhook
 from offsetwatch.config.files import problem_with, read_secret
 from offsetwatch.model.findings import Severity

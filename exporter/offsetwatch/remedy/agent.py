@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.clients.wire import forget_locals
+from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import Clock
 from offsetwatch.errors import RemedyError, raised_at
 from offsetwatch.remedy.circumstances import Case

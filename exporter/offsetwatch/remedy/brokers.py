@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from offsetwatch.clients.kafka_probe import ProbeReader
-from offsetwatch.clients.whole_topic import StorageAdmin
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin
+from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, Refused, Unsettled

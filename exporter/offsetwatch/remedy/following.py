@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from offsetwatch.clients.journal_topic import JournalReader
-from offsetwatch.clients.kafka import KafkaAdmin, end_of_partition
+from offsetwatch.clients.kafka.clients import KafkaAdmin, end_of_partition
+from offsetwatch.clients.kafka.journal_topic import JournalReader
 from offsetwatch.errors import JournalDamaged, TimedOut, Unreachable, Unsettled
 from offsetwatch.remedy.model.records import Led
 from offsetwatch.remedy.projection import Projection

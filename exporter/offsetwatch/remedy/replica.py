@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from offsetwatch.clients.journal_topic import (
+from offsetwatch.clients.kafka.journal_topic import (
     Election,
     JournalReader,
     Wanted,

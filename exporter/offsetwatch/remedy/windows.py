@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clock import Clock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from offsetwatch.clients.connect_read import reader_of
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.kafka_probe import ProbeReader
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.decode.connect_rest import decode_connectors
 from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.whole_topic import StorageAdmin, read_whole
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.errors import Denied, NotFound

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.whole_topic import Progress, StorageAdmin, read_whole
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import Progress, StorageAdmin, read_whole
 from offsetwatch.clock import Clock
 from offsetwatch.config import Kafka
 from offsetwatch.decode.configs import decode_config

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.decode.connector_config import connector_settings
 from offsetwatch.errors import ConfigError, NotFound, Refused
 from offsetwatch.model.connectors import ConnectorSettings

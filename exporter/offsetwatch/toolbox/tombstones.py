@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.whole_topic import LogRecord, StorageAdmin, ends_of, read_whole
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import LogRecord, StorageAdmin, ends_of, read_whole
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from offsetwatch.cli.diagnosis import Line, broken, permissions
 from offsetwatch.cli.doctor import Doctor, exit_code, report
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.config import load
 from offsetwatch.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
 
@@ -117,7 +117,7 @@ def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
     def refuse(_reader: ConnectReader) -> bytes:
         raise error
 
-    monkeypatch.setattr("offsetwatch.clients.connect_read.ConnectReader.root", refuse)
+    monkeypatch.setattr("offsetwatch.clients.connect.reader.ConnectReader.root", refuse)
     loaded = load(nobody)
     (line,) = Doctor(loaded, timeout_s=0.5)._worker(loaded.connect[0], "http://worker:1")
     assert line.advice is not None

@@ -2,7 +2,7 @@ import pytest
 from offsetwatch.cli import diagnosis
 from offsetwatch.cli.diagnosis import Line, broken
 from offsetwatch.cli.doctor import exit_code, worst
-from offsetwatch.clients.kafka_facts import TopicShape
+from offsetwatch.clients.kafka.inspector import TopicShape
 from offsetwatch.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import (

@@ -6,10 +6,10 @@ import httpx
 import pytest
 from offsetwatch.cli import doctor_remedy
 from offsetwatch.cli.diagnosis import Line
-from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
-from offsetwatch.clients.kafka_facts import TopicSettings
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kafka.inspector import TopicSettings
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import NotFound
 from offsetwatch.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES

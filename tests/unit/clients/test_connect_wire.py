@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import (
     ClientError,

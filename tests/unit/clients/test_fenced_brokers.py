@@ -18,7 +18,7 @@ QUESTIONS = ("addresses", "topics", "cluster")
 ASK = """
 import sys
 
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.errors import Unsettled
 from tests.fakes.fenced_broker import fenced_broker
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.write.connect import TIMEOUT_S, ConnectWriter, Reply
 from offsetwatch.errors import Conflict, CutOff, TimedOut, Unreachable
 

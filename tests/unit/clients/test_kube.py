@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from offsetwatch.clients.kube_access import Access, access_of
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import Access, access_of
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.errors import (
     ClientError,

@@ -12,8 +12,8 @@ from typing import Final
 
 import httpx
 import pytest
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.connect_sweep import ConnectSweep
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.ingest.poll import poll_connectors, poll_rest_offsets
 from offsetwatch.ingest.rest import ConnectorsPoll
 from offsetwatch.model.observations import InputFailed

@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.standalone_worker import entries_of
-from offsetwatch.clients.whole_topic import read_whole
+from offsetwatch.clients.connect.standalone_worker import entries_of
+from offsetwatch.clients.kafka.whole_topic import read_whole
 from offsetwatch.clients.write.offsets import Keyed, locked, replace_file, write_records
 from offsetwatch.decode.standalone import write_offsets_file
 from offsetwatch.errors import Conflict, Denied, SettingsRefused

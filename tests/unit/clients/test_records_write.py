@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.records import REQUEST_BYTES_MAX, Outgoing, RecordWriter
 from offsetwatch.errors import Ambiguous, Malformed, NotFound, TooLarge
 from offsetwatch.model.records import RawRecord

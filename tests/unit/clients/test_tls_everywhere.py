@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from offsetwatch.cli.remote import listener
-from offsetwatch.clients import kafka_facts
-from offsetwatch.clients.auth import TlsContext
-from offsetwatch.clients.kube_access import Access
+from offsetwatch.clients.http.auth import TlsContext
+from offsetwatch.clients.kafka import inspector
+from offsetwatch.clients.kubernetes.access import Access
 from offsetwatch.config import Tls
 
 from lab.certificates import Authority
@@ -35,8 +35,8 @@ def ca(tmp_path_factory) -> Path:
         lambda ca: Access(url="https://localhost", ca=ca.read_text()).context(),
         lambda _: Access(url="http://localhost").context(),
         lambda ca: listener._tls(listener.Listener("https://localhost", ca_file=ca)),
-        lambda _: kafka_facts._tls({"security.protocol": "SSL"}),
-        lambda ca: kafka_facts._tls({"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}),
+        lambda _: inspector._tls({"security.protocol": "SSL"}),
+        lambda ca: inspector._tls({"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}),
     ],
     ids=[
         "Connect or a webhook",

@@ -13,8 +13,8 @@ import confluent_kafka as ck
 import httpx
 import pytest
 import structlog
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.daemon.supervisor import RETRY_MAX_S, Supervisor
 from offsetwatch.ingest.ends import EndsPoll
 from offsetwatch.ingest.poll import Batch, poll_connectors

@@ -18,13 +18,15 @@ import pytest
 import structlog
 import yaml
 from offsetwatch import config as configs
-from offsetwatch.clients import auth, journal_topic, kube_access
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.journal_topic import Election
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.kafka_errors import translate
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.http import auth
+from offsetwatch.clients.kafka import journal_topic
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.journal_topic import Election
+from offsetwatch.clients.kubernetes import access as kube_access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Auth
 from offsetwatch.daemon import run as daemons
 from offsetwatch.daemon import state_dir

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from offsetwatch import config
-from offsetwatch.clients import kafka, kafka_facts
+from offsetwatch.clients.kafka import clients, inspector
 from offsetwatch.daemon.run import STOPPING, Daemon
 
 from lab.ports import free_port
@@ -37,7 +37,7 @@ state_dir: "{state}"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kafka, kafka_facts):
+    for module in (clients, inspector):
         monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
     monkeypatch.setattr(MODULE, "TAKE_OVER_S_MAX", 0.5)
     monkeypatch.setattr(MODULE, "LOOK_S", 0.05)

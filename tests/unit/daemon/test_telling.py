@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from offsetwatch import config
-from offsetwatch.clients import kafka, kafka_facts
+from offsetwatch.clients.kafka import clients, inspector
 from offsetwatch.daemon.run import Daemon
 
 from lab.ports import free_port
@@ -41,7 +41,7 @@ notify:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kafka, kafka_facts):
+    for module in (clients, inspector):
         monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
 
 

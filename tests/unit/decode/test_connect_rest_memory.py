@@ -6,7 +6,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 
 import pytest
-from offsetwatch.clients.http_body import VALUES_MAX, is_too_wide
+from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide
 from offsetwatch.decode.connect_rest import (
     CONNECTORS_MAX,
     ENTRY_VALUES_MAX,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from offsetwatch.clients.log_readers import EARLIEST
+from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import Denied
 from offsetwatch.ingest import ends
 from offsetwatch.ingest.ends import EndsPoll

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.connect_read import ConnectReader
-from offsetwatch.clients.connect_sweep import ConnectSweep
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.errors import ClientError, Denied, Malformed, Unreachable
 from offsetwatch.ingest import poll
 from offsetwatch.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn

@@ -6,7 +6,7 @@ import json
 
 import httpx
 import pytest
-from offsetwatch.clients.connect_read import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.ingest.rest_offsets import REQUESTS_PER_STEP, RestOffsetsPoll
 from offsetwatch.model.observations import (

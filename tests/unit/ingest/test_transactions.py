@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.clients.kafka import ReadableEnd
+from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.errors import Unreachable
 from offsetwatch.ingest.transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
 from offsetwatch.model.observations import TailRead

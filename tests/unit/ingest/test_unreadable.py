@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import confluent_kafka as ck
 import pytest
-from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.kafka.errors import translate
 from offsetwatch.errors import ClientError, Denied, ServerError, Unsettled
 from offsetwatch.ingest.tail import CHECK_EVERY_S
 from offsetwatch.ingest.unreadable import RETRY_MAX_S, UNREADABLE_S

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, NotFound, TimedOut
 from offsetwatch.remedy import brokers as brokers_module

@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.standalone_worker import entries_of
-from offsetwatch.clients.whole_topic import HEADER
+from offsetwatch.clients.connect.standalone_worker import entries_of
+from offsetwatch.clients.kafka.whole_topic import HEADER
 from offsetwatch.clients.write.offsets import Written
 from offsetwatch.decode.standalone import write_offsets_file
 from offsetwatch.errors import Denied, TimedOut

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.whole_topic import HEADER
+from offsetwatch.clients.kafka.whole_topic import HEADER
 from offsetwatch.config import Kafka
 from offsetwatch.decode.standalone import write_offsets_file
 from offsetwatch.errors import ConfigError, NotFound, Refused

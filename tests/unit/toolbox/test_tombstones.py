@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from offsetwatch.clients.whole_topic import LogRecord
+from offsetwatch.clients.kafka.whole_topic import LogRecord
 from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.errors import Denied

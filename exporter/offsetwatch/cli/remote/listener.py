@@ -14,8 +14,8 @@ import httpx
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.clients.http_body import read_body_now
-from offsetwatch.clients.http_client import HTML_PAGE, blocking_client, is_html, redirect_of
+from offsetwatch.clients.http.body import read_body_now
+from offsetwatch.clients.http.client import HTML_PAGE, blocking_client, is_html, redirect_of
 from offsetwatch.config.files import problem_with, read_private, tokens_in
 from offsetwatch.config.tls_problem import tls_problem
 from offsetwatch.errors import (

@@ -13,7 +13,7 @@ import ssl
 from typing import Final, NamedTuple
 
 from offsetwatch.addresses import written
-from offsetwatch.clients.auth import CannotIdentify, TlsContext, authorization
+from offsetwatch.clients.http.auth import CannotIdentify, TlsContext, authorization
 from offsetwatch.config import Config, OwnAccess, Tls, web
 from offsetwatch.config.files import problem_with, read_secret
 from offsetwatch.config.identity import HEADER

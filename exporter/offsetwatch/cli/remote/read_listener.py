@@ -13,9 +13,9 @@ import httpx
 
 from offsetwatch.cli.remote import own_daemon
 from offsetwatch.cli.remote.own_daemon import BODY_BYTES_MAX, Answer
-from offsetwatch.clients.auth import CannotIdentify, TlsContext, authorization
-from offsetwatch.clients.http_body import read_body_now
-from offsetwatch.clients.http_client import HTML_PAGE, blocking_client, is_html
+from offsetwatch.clients.http.auth import CannotIdentify, TlsContext, authorization
+from offsetwatch.clients.http.body import read_body_now
+from offsetwatch.clients.http.client import HTML_PAGE, blocking_client, is_html
 from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed, TooLarge, Unreachable
 

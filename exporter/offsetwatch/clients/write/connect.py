@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import httpx
 import msgspec
 
-from offsetwatch.clients.auth import TlsContext, authorization
-from offsetwatch.clients.http_body import read_body
-from offsetwatch.clients.http_client import HTML_PAGE, REDIRECTS, async_client, is_html, redirect_of
-from offsetwatch.clients.redaction import without_secrets
-from offsetwatch.clients.wire import Transport, ask, bounds, carry_out
+from offsetwatch.clients.http.auth import TlsContext, authorization
+from offsetwatch.clients.http.body import read_body
+from offsetwatch.clients.http.client import HTML_PAGE, REDIRECTS, async_client, is_html, redirect_of
+from offsetwatch.clients.http.exchange import Transport, ask, bounds, carry_out
+from offsetwatch.clients.http.redaction import without_secrets
 from offsetwatch.config import Auth, Connect, Tls
 from offsetwatch.errors import Unreachable
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.journal_topic import RECORD_BYTES_MAX, Wanted
-from offsetwatch.clients.kafka import made, silent
-from offsetwatch.clients.kafka_errors import translate
+from offsetwatch.clients.kafka.clients import made, silent
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
 from offsetwatch.clients.write.records import RecordWriter
 from offsetwatch.errors import ClientError, Fenced, TimedOut
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from offsetwatch.clients.kube_access import Access, exchange
+from offsetwatch.clients.kubernetes.access import Access, exchange
 
 JSON_PATCH: Final = "application/json-patch+json"
 FIELD_MANAGER: Final = "offsetwatch"

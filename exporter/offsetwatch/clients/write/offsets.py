@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka import made, silent
-from offsetwatch.clients.kafka_errors import translate
-from offsetwatch.clients.whole_topic import HEADER
+from offsetwatch.clients.kafka.clients import made, silent
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.whole_topic import HEADER
 from offsetwatch.decode.standalone import Entries, write_offsets_file
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import ClientError, Conflict, Denied, NotFound, TimedOut

@@ -15,9 +15,9 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from offsetwatch.clients.kafka import REQUEST_TIMEOUT_S, made, silent
-from offsetwatch.clients.kafka_errors import translate
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S, made, silent
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.errors import (
     Ambiguous,
     ClientError,

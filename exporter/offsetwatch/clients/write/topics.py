@@ -6,8 +6,8 @@ from typing import Final
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka import REQUEST_TIMEOUT_S
-from offsetwatch.clients.kafka_facts import KafkaFacts
+from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S
+from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.errors import ClientError, NotFound, Refused
 
 # The broker says no and nothing happened; what else it may say is in doubt.

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.whole_topic import read_whole
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.whole_topic import read_whole
 from offsetwatch.decode.mm2 import decode_sync
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.audit.slices import Anchors, Known, Reach, reach, sampled

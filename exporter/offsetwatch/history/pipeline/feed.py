@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import HistoryError, NotFound, Unsettled
 from offsetwatch.history.pipeline import checkpoints, lake
 from offsetwatch.history.pipeline.records import Role

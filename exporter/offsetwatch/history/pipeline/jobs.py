@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines

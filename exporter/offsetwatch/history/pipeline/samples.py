@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Denied
 from offsetwatch.history.pipeline import lake

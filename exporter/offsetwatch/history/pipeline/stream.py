@@ -21,7 +21,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from offsetwatch.clients.kafka import KafkaAdmin
+from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.errors import (
     Ambiguous,

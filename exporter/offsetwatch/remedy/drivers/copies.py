@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from offsetwatch.clients.kafka_facts import KafkaFacts
-from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.config import Kafka
 from offsetwatch.errors import NotFound, Refused, TooLarge, TopicChanged, Unreachable
 from offsetwatch.model.records import RawRecord, Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from offsetwatch.clients.journal_topic import Wanted
+from offsetwatch.clients.kafka.journal_topic import Wanted
 from offsetwatch.clients.write import journal
 from offsetwatch.clients.write.journal import JournalWriter
 

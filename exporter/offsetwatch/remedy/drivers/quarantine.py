@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.records import RecordWriter
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.config import Config, Kafka

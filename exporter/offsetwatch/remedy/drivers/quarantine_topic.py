@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from offsetwatch.clients.kafka_facts import TopicSettings
+from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.write.records import Outgoing
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged

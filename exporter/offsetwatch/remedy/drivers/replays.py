@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.clients.kafka_facts import TopicSettings
-from offsetwatch.clients.records_read import RecordReader
+from offsetwatch.clients.kafka.inspector import TopicSettings
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.records import Outgoing, RecordWriter
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, Malformed, TimedOut

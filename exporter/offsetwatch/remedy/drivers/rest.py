@@ -11,7 +11,7 @@ from contextlib import closing
 from itertools import chain
 from typing import Any, Final
 
-from offsetwatch.clients.wire import Transport
+from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.clients.write.connect import Reply, writer_of
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.config import Connect, Kafka

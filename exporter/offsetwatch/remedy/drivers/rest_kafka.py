@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-from offsetwatch.clients.whole_topic import StorageAdmin
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.config import Connect, Kafka
 from offsetwatch.decode.connector_config import connector_settings
 from offsetwatch.errors import ClientError

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from offsetwatch.clients.connect_read import ConnectReader, reader_of
-from offsetwatch.clients.wire import Transport
+from offsetwatch.clients.connect.reader import ConnectReader, reader_of
+from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.config import Connect
 from offsetwatch.decode.connect_rest import (
     Plugins,

@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from offsetwatch.clients.kafka import TailReader
-from offsetwatch.clients.standalone_worker import entries_of, running
-from offsetwatch.clients.whole_topic import LogRecord, Progress, StorageAdmin, ends_of, read_whole
+from offsetwatch.clients.connect.standalone_worker import entries_of, running
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import (
+    LogRecord,
+    Progress,
+    StorageAdmin,
+    ends_of,
+    read_whole,
+)
 from offsetwatch.clients.write.offsets import (
     Keyed,
     Written,

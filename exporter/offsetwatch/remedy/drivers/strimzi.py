@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
-from offsetwatch.clients.redaction import without_secrets
+from offsetwatch.clients.http.redaction import without_secrets
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.connect import Reply
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.clock import Clock, SteadyClock

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader, config_map_path
-from offsetwatch.clients.redaction import without_secrets
+from offsetwatch.clients.http.redaction import without_secrets
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader, config_map_path
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.decode.connect_rest import decode_offsets

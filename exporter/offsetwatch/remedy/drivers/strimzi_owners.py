@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.clients.kube_access import access_of
-from offsetwatch.clients.kube_read import STRIMZI, KubeReader
+from offsetwatch.clients.kubernetes.access import access_of
+from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import ConfigError, NotFound, Refused
 from offsetwatch.remedy.drivers.strimzi_seen import (

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from offsetwatch.clients.kube_read import strimzi_path
+from offsetwatch.clients.kubernetes.reader import strimzi_path
 from offsetwatch.remedy.model.plan import State
 
 Json = dict[str, Any]

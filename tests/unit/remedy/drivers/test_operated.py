@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.config import Connect
 from offsetwatch.errors import Unreachable

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.errors import ClientError, Conflict, TimedOut
 from offsetwatch.remedy.drivers.strimzi import StrimziDriver, of_words

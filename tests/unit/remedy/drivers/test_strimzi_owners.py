@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.kube_access import Access
-from offsetwatch.clients.kube_read import KubeReader
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import Refused, ServerError
 from offsetwatch.remedy.drivers.strimzi_owners import Resources, clusters, owner_of, problem

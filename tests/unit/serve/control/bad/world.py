@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.connect_read import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
 from offsetwatch.clients.write.connect import BODY_BYTES_MAX as WRITTEN_BYTES_MAX
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.config import parse

@@ -1,0 +1,324 @@
+"""GETs to the Connect REST API with httpx: bounded in time and size, errors translated.
+
+Called by ingest and the CLI. Anything that changes a Connect cluster lives elsewhere, on purpose.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from offsetwatch.clients.http.auth import TlsContext, authorization
+from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide, read_body
+from offsetwatch.clients.http.client import HTML_PAGE, async_client, is_html, redirect_of
+from offsetwatch.clients.http.date import retry_after_s, server_time
+from offsetwatch.clients.http.exchange import Transport, ask, bounds, carry_out, forget_locals
+from offsetwatch.config import Auth, Connect, Tls
+from offsetwatch.errors import (
+    Ambiguous,
+    ClientError,
+    Conflict,
+    CutOff,
+    Denied,
+    Malformed,
+    NotFound,
+    Refused,
+    ServerError,
+    Throttled,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+from offsetwatch.model.connector_paths import WHY_REFUSED, connector_path, is_refused_in_path
+
+BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
+ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
+
+
+class _NoRoute(NotFound):
+    """A 404 that is not about a connector: a worker that is starting answers every path so."""
+
+
+REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
+_NOT_KNOWN: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+_LOOKED_INTO: Final = (httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR, *_NOT_KNOWN)
+# With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
+NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
+# When all workers fail: an answer tells more than a silence, and a silence more than a closed door.
+_TELLING: Final = (ServerError, Malformed, NotFound, CutOff, TimedOut, Unreachable)
+
+
+class ConnectReader:
+    """One Connect cluster, asked over the worker that answered last.
+
+    Thread-safe: every request has its own connection. At one request in some seconds a connection
+    that is kept would have been closed by the other side more often than not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        timeout_s: float,
+        *,
+        auth: Auth | None = None,
+        tls: Tls | None = None,
+        transport: Transport | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`timeout_s` bounds a whole answer of one worker, and how long a Retry-After is waited
+        for; `transport` and `pause` are the seams for tests.
+        """
+        assert urls
+        self._pause = pause
+        self._retry_after_s: float | None = None  # by the newest answer
+        self.name = name
+        self._urls = urls
+        self._timeout_s = timeout_s
+        self._auth = auth
+        self._tls = TlsContext(tls)
+        self._transport = transport
+        self._current = 0
+        self.server_time: float | None = None  # by the Date of the newest answer, Unix seconds
+
+    def root(self) -> bytes:
+        """`GET /`: version, commit and the id of the Kafka cluster."""
+        return self._get("/")
+
+    def connectors(self) -> bytes:
+        """`GET /connectors?expand=status&expand=info`: answered from a worker's memory."""
+        return self._get("/connectors?expand=status&expand=info")
+
+    def connector_names(self) -> bytes:
+        """`GET /connectors`: the names alone, of those without a status too."""
+        return self._get("/connectors")
+
+    def connector_infos(self) -> bytes:
+        """`GET /connectors?expand=info`: configurations, of those without a status too."""
+        return self._get("/connectors?expand=info")
+
+    def connector(self, connector: str) -> bytes:
+        """`GET /connectors/{c}`: configuration, tasks and type, as one entry of `expand=info`."""
+        return self._get(connector_path(connector), connector)
+
+    def status(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/status`: answered from a worker's memory."""
+        return self._get(connector_path(connector, "status"), connector)
+
+    def connector_config(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
+        return self._get(connector_path(connector, "config"), connector)
+
+    def plugins(self) -> bytes:
+        """`GET /connector-plugins`: the classes of connectors that the worker has."""
+        return self._get("/connector-plugins")
+
+    def tasks(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/tasks`: the tasks' configurations."""
+        return self._get(connector_path(connector, "tasks"), connector)
+
+    def offsets(self, connector: str) -> bytes:
+        """`GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5): makes the worker read the topic."""
+        return self._get(offsets_path(connector), connector)
+
+    def close(self) -> None:
+        """Nothing stays open between requests; here so that callers need not know."""
+
+    def _get(self, path: str, connector: str | None = None) -> bytes:
+        """The first good answer, asked for once more after a Retry-After that is short enough.
+        Raises the most telling error when no worker gives one.
+        """
+        try:
+            return self._first_good(path, connector)
+        except Throttled:
+            wait_s, self._retry_after_s = self._retry_after_s, None
+            if wait_s is None or wait_s > self._timeout_s:
+                raise
+        self._pause(wait_s)
+        return self._first_good(path, connector)
+
+    def _first_good(self, path: str, connector: str | None) -> bytes:
+        first = self._current
+        failures: list[tuple[str, ClientError]] = []
+        for turn in range(len(self._urls)):
+            number = (first + turn) % len(self._urls)
+            url = self._urls[number]
+            try:
+                body = self._ask(url, path)
+            except ClientError as exc:
+                forget_locals(exc)
+                failures.append((url, exc))
+                if not isinstance(exc, NEXT):
+                    break
+            else:
+                self._current = number
+                return body
+        raise verdict(self.name, f"GET {path}", failures, of=len(self._urls), connector=connector)
+
+    def _ask(self, url: str, path: str) -> bytes:
+        """One worker's answer. Raises errors whose detail says nothing of worker and path."""
+        return told(self.name, *self._exchange(url, path))
+
+    def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
+        if isinstance(self._transport, httpx.AsyncBaseTransport | None):
+            exchange = self._answer(url, path, self._transport)
+            return carry_out(self.name, exchange, self._timeout_s)
+        return ask(self._transport, self.name, ("GET", url, path, None), self._timeout_s)
+
+    async def _answer(
+        self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
+    ) -> tuple[int, bytes]:
+        """(status, body); of a 401, 403, 404 and 500 the beginning of the body, of other errors
+        nothing.
+        """
+        client = async_client(
+            url,
+            timeout=bounds(self._timeout_s),
+            headers={"Accept": "application/json", **authorization(self._auth)},
+            transport=transport,
+            verify=self._tls.get_for(url),
+        )
+        async with client, client.stream("GET", path) as response:
+            self.server_time = server_time(response.headers.get("Date"))
+            check_redirect(self.name, response.status_code, response.headers.get("Location"))
+            if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+                self._retry_after_s = retry_after_s(response.headers.get("Retry-After"))
+            bytes_max = body_bytes_max(response.status_code)
+            if not bytes_max:
+                return response.status_code, b""
+            try:
+                return response.status_code, await read_body(response, bytes_max)
+            except httpx.HTTPError:
+                if response.status_code not in _NOT_KNOWN:
+                    raise
+                return response.status_code, b""  # what it says is clear without its body
+
+
+def offsets_path(connector: str) -> str:
+    """Where the source offsets of a connector are."""
+    return connector_path(connector, "offsets")
+
+
+def body_bytes_max(status: int) -> int:
+    """How much of an answer with this status is read, give or take a part of it."""
+    if status in _LOOKED_INTO:
+        return ERROR_BYTES_MAX
+    return BODY_BYTES_MAX if status == httpx.codes.OK else 0
+
+
+def check_redirect(name: str, status: int, location: str | None) -> None:
+    """Raise Malformed for an answer that leads elsewhere. It is not followed, for what is sent
+    there tells who we are.
+    """
+    where = redirect_of(status, location)
+    if where is not None:
+        raise Malformed(name, f"HTTP {status}: {where}; url must name the address that answers")
+
+
+def told(name: str, status: int, body: bytes) -> bytes:
+    """The body of an answer that is one. Raises errors whose detail says nothing of worker and
+    path.
+    """
+    if status != httpx.codes.OK:
+        raise _refusal(name, status, body)
+    if len(body) > BODY_BYTES_MAX:
+        raise TooLarge(name, f"answer larger than {BODY_BYTES_MAX} bytes")
+    if is_too_wide(body):
+        raise TooLarge(name, f"answer of more than {VALUES_MAX} values")
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        what = "a body that is not JSON"
+        if is_html(body):
+            what = f"{HTML_PAGE}, and not the REST API of Connect"
+        raise Malformed(name, f"HTTP 200 with {what}") from exc
+    return body
+
+
+def verdict(
+    name: str,
+    asked: str,
+    failures: Sequence[tuple[str, ClientError]],
+    *,
+    of: int,
+    connector: str | None = None,
+) -> ClientError:
+    """The most telling error of the workers (their URLs) that were asked; there are `of` them.
+    Where it is about a connector whose name no path can carry, it says so.
+    """
+    last = failures[-1][1]
+    kind = type(last)
+    if isinstance(last, NEXT):
+        kind = next(at for at in _TELLING if any(isinstance(exc, at) for _, exc in failures))
+    detail = last.detail
+    if of > 1:
+        detail = "; ".join(f"{_origin(url)}: {exc.detail}" for url, exc in failures)
+    if connector is not None and issubclass(kind, Refused) and is_refused_in_path(connector):
+        detail = f"{detail} ({WHY_REFUSED})"
+    error = kind(name, f"{asked}: {detail}")
+    error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
+    return error
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _refusal(name: str, status: int, body: bytes) -> ClientError:
+    """The body is left out of the message: Connect's errors may quote configurations."""
+    detail = f"HTTP {status}"
+    classes: dict[int, type[ClientError]] = {
+        401: Denied,
+        403: Denied,
+        409: Conflict,
+        429: Throttled,
+    }
+    if status == httpx.codes.NOT_FOUND:
+        return (NotFound if _about_a_connector(body) else _NoRoute)(name, detail)
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        # Asked for a configuration or tasks, a worker says it this way and not with 409.
+        return (Conflict if _message(body) == REBALANCE else ServerError)(name, detail)
+    if status < httpx.codes.BAD_REQUEST:
+        return Malformed(name, detail)
+    if status in _NOT_KNOWN and is_html(body):
+        detail = f"{detail} with {HTML_PAGE}"
+    return classes.get(status, Refused)(name, detail)
+
+
+class _ConnectError(msgspec.Struct):
+    """How Connect itself says no; its web server says it in HTML, or of a path."""
+
+    error_code: int
+    message: str
+
+
+def _about_a_connector(body: bytes) -> bool:
+    return _message(body) not in {None, "HTTP 404 Not Found"}
+
+
+def _message(body: bytes) -> str | None:
+    """Connect's own words; None where something else answered."""
+    try:
+        return msgspec.json.decode(body, type=_ConnectError).message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def reader_of(
+    connect: Connect, timeout_s: float, *, transport: Transport | None = None
+) -> ConnectReader:
+    """All workers of a Connect cluster, as the configuration says to ask them."""
+    return ConnectReader(
+        connect.name,
+        connect.worker_urls,
+        timeout_s,
+        auth=connect.auth,
+        tls=connect.tls,
+        transport=transport,
+    )

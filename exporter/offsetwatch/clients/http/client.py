@@ -1,0 +1,104 @@
+"""HTTP clients of httpx, all alike: no cookies, no redirect followed, no proxy of the environment.
+
+A redirect would lead our credentials elsewhere. Cookies are refused before they are parsed: nothing
+that is asked here needs a session, and the standard library prints a trace to stderr for an
+`expires` that no clock can hold.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from http.cookiejar import CookieJar
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from offsetwatch.clients.http.body import REQUEST_HEADERS
+
+LOCATION_CHARS_MAX: Final = 200
+REDIRECTS: Final = "it redirects to "
+FOLLOWED: Final = False  # redirects
+HTML_PAGE: Final = "an HTML page, as of a login or a proxy"
+
+
+class RefusedCookies(CookieJar):
+    """Jar that stays empty."""
+
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        """Leave the answer's cookies alone."""
+
+
+def async_client(
+    url: str,
+    *,
+    timeout: httpx.Timeout,
+    headers: Mapping[str, str],
+    verify: ssl.SSLContext | bool,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> httpx.AsyncClient:
+    """Return a client for one exchange with `url`. `transport` is the seam for tests."""
+    return httpx.AsyncClient(
+        base_url=url,
+        timeout=timeout,
+        headers={**REQUEST_HEADERS, **headers},
+        verify=verify,
+        transport=transport,
+        cookies=RefusedCookies(),
+        follow_redirects=FOLLOWED,
+        trust_env=False,
+    )
+
+
+def blocking_client(
+    url: str,
+    *,
+    timeout_s: float,
+    headers: Mapping[str, str],
+    verify: ssl.SSLContext | bool,
+    transport: httpx.BaseTransport | None = None,
+) -> httpx.Client:
+    """Return the same without a loop."""
+    return httpx.Client(
+        base_url=url,
+        timeout=timeout_s,
+        headers={**REQUEST_HEADERS, **headers},
+        verify=verify,
+        transport=transport,
+        cookies=RefusedCookies(),
+        follow_redirects=FOLLOWED,
+        trust_env=False,
+    )
+
+
+def redirect_of(status: int, location: str | None, *, host_only: bool = False) -> str | None:
+    """Describe where an answer leads, without user, query and fragment, which may be secret; None
+    where it leads nowhere. `host_only`: the path may be secret too.
+    """
+    if location is None or not httpx.codes.is_redirect(status):
+        return None
+    place = _place(location, host_only=host_only)
+    return f"{REDIRECTS}{place[:LOCATION_CHARS_MAX]}"
+
+
+def is_html(body: bytes) -> bool:
+    """Return True for what a login page or a proxy answers in place of JSON."""
+    return body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+
+
+def _place(location: str, *, host_only: bool) -> str:
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "an address that is none"
+    host = parts.netloc.rpartition("@")[2]
+    if not host:
+        return "another path of the same server" if host_only else _path(parts.path)
+    address = f"{parts.scheme}://{host}" if parts.scheme else f"//{host}"
+    return address if host_only else f"{address}{_path(parts.path)}"
+
+
+def _path(path: str) -> str:
+    """Cut off parameters such as `;jsessionid=`."""
+    return path.partition(";")[0]

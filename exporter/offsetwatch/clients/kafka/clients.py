@@ -1,0 +1,496 @@
+"""confluent-kafka: what we ask brokers, and how we follow a topic.
+
+Called by ingest. Nothing here writes to a cluster, joins a group or commits an offset.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import confluent_kafka as ck
+from confluent_kafka import admin as ck_admin
+
+from offsetwatch.addresses import written
+from offsetwatch.clients.kafka.errors import (
+    DENIED,
+    ConnectionErrors,
+    no_brokers,
+    translate,
+    translated,
+)
+from offsetwatch.clients.kafka.groups import GroupReaders
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
+from offsetwatch.clients.kafka.settings import explain_refusal
+from offsetwatch.clients.kafka.topic_ids import topic_id_of
+from offsetwatch.errors import (
+    ClientError,
+    Denied,
+    Malformed,
+    NotFound,
+    SettingsRefused,
+    TimedOut,
+    Unreachable,
+    Unsettled,
+)
+from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
+
+C = TypeVar("C")
+# The one type of the library that callers see: a record of a tail, or the end of a partition.
+Message: TypeAlias = ck.Message
+
+REQUEST_TIMEOUT_S: Final = 10.0
+RESULT_S_MAX: Final = REQUEST_TIMEOUT_S + 5  # of librdkafka, to say that there is no answer
+
+# librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
+# events do not, so they are dropped.
+silent = logging.getLogger("offsetwatch.clients.librdkafka")
+silent.addHandler(logging.NullHandler())
+silent.propagate = False
+
+
+class ReadableEnd(NamedTuple):
+    """`stable`: the last stable offset; `high`: the high watermark. Between them lie transactions
+    that are still open, and whatever was written after they began.
+    """
+
+    stable: int
+    high: int
+
+
+def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
+    """A client. librdkafka refuses settings it does not know, and waits for an `oauth_cb`, which it
+    calls from a thread of its own, ten seconds for its first token.
+    """
+    try:
+        return client(settings)
+    except ck.KafkaException as exc:
+        error = exc.args[0]
+        said = error.str().strip()
+        kind = _kind_of(error.code())
+        missing = _missing_file(settings, said)
+        refused = explain_refusal(settings, said) if kind is SettingsRefused else None
+        if missing is None and refused is not None:
+            said = f"{refused.name}: {refused.detail}"
+        raise kind(name, missing or said) from exc
+    except (TypeError, ValueError) as exc:  # of a property that is a function elsewhere
+        named = next((key for key in settings if key in str(exc)), None)
+        why = f"{named}: a function of programs, which no text can be; leave it out"
+        raise SettingsRefused(name, str(exc) if named is None else why) from exc
+
+
+def _kind_of(code: int) -> type[ClientError]:
+    if code == ck.KafkaError._INVALID_ARG:  # noqa: SLF001
+        return SettingsRefused
+    return Denied if code in DENIED else Unreachable
+
+
+def _missing_file(settings: Mapping[str, Any], said: str) -> str | None:
+    """The file that librdkafka speaks of, which OpenSSL calls by the number of its error."""
+    for key, value in settings.items():
+        if key in said and key.endswith(".location") and not Path(str(value)).exists():
+            return f"{key}: there is no file {value}"
+    return None
+
+
+def refused_settings(name: str, properties: Mapping[str, str]) -> tuple[SettingsRefused, ...]:
+    """Return everything that librdkafka refuses, a property each. Nothing is sent: the clients know
+    no server, and need no token.
+    """
+    left = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
+    found: list[SettingsRefused] = []
+    while True:
+        error = _refusal(name, left)
+        if error is None:
+            return tuple(found)
+        refused = error.detail.partition(": ")[0]
+        if refused not in left:  # what is missing, perhaps since a wrong one was left out
+            return tuple(found) or (error,)
+        found.append(error)
+        del left[refused]
+
+
+def _refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
+    settings: dict[str, Any] = {**properties, "logger": silent}
+    mechanisms = (properties.get(name, "") for name in ("sasl.mechanism", "sasl.mechanisms"))
+    if "OAUTHBEARER" in {mechanism.strip().upper() for mechanism in mechanisms}:
+        # Without a token, or with a callback that no mechanism calls, it would wait ten seconds.
+        settings["oauth_cb"] = lambda _: ("none", time.time() + 3600.0)
+    try:
+        made(name, ck_admin.AdminClient, settings)
+        made(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
+    except SettingsRefused as exc:
+        return exc
+    except ClientError:
+        return None  # of what only a server can say
+    return None
+
+
+def _addresses(found: ck_admin.ClusterMetadata) -> frozenset[str]:
+    return frozenset(written(str(broker.host), broker.port) for broker in found.brokers.values())
+
+
+class KafkaAdmin:
+    """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self._errors = ConnectionErrors()
+        settings: dict[str, Any] = {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            **self._errors.settings,
+        }
+        self._settings = settings
+        self._groups = GroupReaders(settings)
+        self._logs = LogReaders(name, settings, partial(made, name, ck.Consumer))
+        self._made: ck_admin.AdminClient | None = None
+        # A hook that has no token now may have one later: each question asks it again.
+        with suppress(Denied):
+            self._made = made(name, ck_admin.AdminClient, settings)
+
+    @property
+    def _client(self) -> ck_admin.AdminClient:
+        """The client. Raises Denied while there is no token to make it with."""
+        if self._made is None:
+            self._made = made(self.name, ck_admin.AdminClient, self._settings)
+        return self._made
+
+    def topics(self) -> tuple[dict[str, int], frozenset[str]]:
+        """(topic -> number of partitions, the brokers' `host:port` addresses)."""
+        with self._translated():
+            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
+        return topics, _addresses(found)
+
+    def addresses(self) -> frozenset[str]:
+        """Return the brokers' `host:port` addresses. Raises Unsettled while the broker that answers
+        knows none.
+
+        Not by `describe_cluster`: librdkafka 2.16.1 aborts the process when such a broker answers
+        it (rd_kafka_DescribeClusterResponse_parse gives neither a result nor an error).
+        """
+        with self._translated():
+            found = self._logs.metadata(REQUEST_TIMEOUT_S)
+        if not found.brokers:
+            raise no_brokers(self.name)
+        return _addresses(found)
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of `topics` whose cleanup.policy includes compact."""
+        wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
+        if not wanted:
+            return frozenset()
+        with self._translated():
+            futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        found = set()
+        for resource, future in futures.items():
+            try:
+                policy = policy_in(self._result(future))
+            except NotFound:  # deleted since it was listed
+                continue
+            if "compact" in str(policy).split(","):
+                found.add(resource.name)
+        return frozenset(found)
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Topic -> topic id (KIP-516), by which a re-created topic is told from the old one."""
+        names = sorted(topics)
+        if not names:
+            return {}
+        return {name: topic_id_of(found) for name, found in self._describe(names).items()}
+
+    def shape(self, topic: str) -> tuple[str, int]:
+        """(topic id, number of partitions): while both stay, the topic is the one it was.
+
+        Raises for a missing topic; asking does not create it.
+        """
+        try:
+            found = self._describe([topic])[topic]
+        except NotFound as exc:
+            raise NotFound(self.name, f"topic {topic}: {exc.detail}") from exc
+        return topic_id_of(found), len(found.partitions)
+
+    def bounds(
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        stable: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
+    ) -> dict[TopicPartition, LogBounds]:
+        """Log start and ends of many partitions, batched: one request per broker and kind.
+
+        Partitions that do not exist, have no leader just now or are refused are left out: one of
+        them must not take the others' lag away; `refused` as in log_offsets. Without `stable` the
+        last stable offset is not asked for and `stable_end` repeats the high watermark.
+        """
+        wanted = tuple(partitions)
+        starts = self.log_offsets(wanted, EARLIEST, committed=False, refused=refused)
+        ends = self.log_offsets(wanted, LATEST, committed=False, refused=refused)
+        stable_ends = ends
+        if stable:
+            stable_ends = self.log_offsets(wanted, LATEST, committed=True, refused=refused)
+        return {
+            at: LogBounds(start=start, end=end, stable_end=last)
+            for at, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
+            if start is not None and end is not None and last is not None
+        }
+
+    def log_offsets(
+        self,
+        partitions: Sequence[TopicPartition],
+        offset: int,
+        *,
+        committed: bool,
+        refused: dict[TopicPartition, ClientError] | None = None,
+    ) -> list[int | None]:
+        """Of each partition where its log begins or ends: EARLIEST or LATEST, `committed` for the
+        last stable offset. None of those that have none just now; `refused` takes up those of them
+        that exist and are led, and why. Without it that is raised where it is all of them.
+        """
+        found = self._told(partitions, offset, committed=committed)
+        answers = [at if isinstance(at, int) else None for at in found]
+        if None in answers:
+            why = {
+                at: error
+                for at, error in zip(partitions, found, strict=True)
+                if not isinstance(error, int | NotFound | Unsettled)
+            }
+            if refused is not None:
+                refused |= why
+            elif why and not any(isinstance(at, int) for at in found):
+                raise next(iter(why.values()))
+        return answers
+
+    def _told(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[int | ClientError]:
+        with self._translated():
+            return self._logs.ask(partitions, offset, committed=committed)
+
+    def readable_ends(
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
+    ) -> dict[TopicPartition, ReadableEnd]:
+        """How far readers of committed records, and of all, can get. Partitions that have no end
+        just now are put into `refused` with the reason; without it the first of these is raised.
+        """
+        wanted = tuple(partitions)
+        stable = self._told(wanted, LATEST, committed=True)
+        # Asked for second, so that it is never the lower of the two.
+        high = self._told(wanted, LATEST, committed=False)
+        found: dict[TopicPartition, ReadableEnd] = {}
+        for at, end, last in zip(wanted, stable, high, strict=True):
+            error = next((one for one in (end, last) if isinstance(one, ClientError)), None)
+            if isinstance(end, int) and isinstance(last, int):
+                found[at] = ReadableEnd(stable=end, high=max(end, last))
+            elif error is not None and refused is not None:
+                refused[at] = error
+            elif error is not None:
+                raise error
+        return found
+
+    def group_offsets(
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        refused: dict[TopicPartition, ClientError] | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Return the offsets (NEXT record) that a consumer group has committed in these partitions.
+        What is not in there was not committed, but for partitions of which nobody can tell: these
+        are put into `refused` with the reason. Without it the first of those is raised.
+        """
+        if not partitions:
+            return {}
+        with self._translated():
+            found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
+        errors = {
+            at: translate(self.name, offset)
+            for at, offset in found.items()
+            if isinstance(offset, ck.KafkaError)
+        }
+        if refused is not None:
+            refused |= errors
+        elif errors:
+            raise next(iter(errors.values()))
+        return {at: offset for at, offset in found.items() if isinstance(offset, int)}
+
+    def close(self) -> None:
+        """Close the clients that can be closed; librdkafka's admin client ends with the object."""
+        self._groups.close()
+
+    def _describe(self, topics: list[str]) -> dict[str, ck_admin.TopicDescription]:
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S
+            )
+        return {name: self._result(future) for name, future in futures.items()}
+
+    def _result(self, future: Future[Any], limit_s: float = RESULT_S_MAX) -> Any:
+        try:
+            return future.result(timeout=limit_s)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+        except TimeoutError as exc:
+            raise self._reason(TimedOut(self.name, "librdkafka gave no answer")) from exc
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Translate what librdkafka raises while a question is put or answered."""
+        try:
+            yield
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+
+    def trouble(self) -> ClientError | None:
+        """Return why there is no connection, as far as librdkafka has said so yet, and forget it.
+
+        For who does not wait for the answer of a question that is under way: a refused connection
+        is known at once, and librdkafka goes on trying until the question's own end.
+        """
+        if self._made is None:
+            return None
+        self._made.poll(0)
+        self._logs.poll()
+        return self._errors.pop(self.name)
+
+    def _why(self, error: ck.KafkaError) -> ClientError:
+        return self._reason(translate(self.name, error))
+
+    def _reason(self, found: ClientError) -> ClientError:
+        """The error of a question, or of the connection if that is why there was no answer.
+
+        A wrong password or certificate fails a question as a broker that is away does; what it was
+        librdkafka tells beside it, and only to those who poll. The newest counts.
+        """
+        if not isinstance(found, TimedOut | Unreachable):
+            return found
+        self._client.poll(0)
+        self._logs.poll()
+        return self._errors.pop(self.name) or found
+
+
+def policy_in(config: Mapping[str, Any]) -> str | None:
+    """Return the cleanup.policy in a topic's configuration; None where the broker left it out."""
+    entry = config.get("cleanup.policy")
+    return None if entry is None or entry.value is None else str(entry.value)
+
+
+BEGINNING: Final = int(ck.OFFSET_BEGINNING)
+GATHERED_S: Final = 0.01  # consume() waits all of its time for what is less than it was asked for
+
+
+class TailReader:
+    """Reads one topic, without a group; committed records only, unless told otherwise."""
+
+    def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool = True) -> None:
+        self.name = name
+        self._errors = ConnectionErrors()
+        settings: dict[str, Any] = {
+            **properties,
+            # Required by the API; never joined and never committed to.
+            "group.id": f"offsetwatch-{uuid.uuid4()}",
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            # A log that does not reach where we stand was cut or re-created: say so.
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True,
+            # The default of 1000 ms throttles a single partition to a seventh of its speed.
+            "fetch.queue.backoff.ms": 10,
+            "queued.min.messages": 100_000,
+            **self._errors.settings,
+        }
+        self._consumer = made(name, ck.Consumer, settings)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets."""
+        wanted = [
+            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+        ]
+        with translated(self.name):
+            self._consumer.assign(wanted)
+
+    def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
+        """Up to `records_max` messages, end-of-partition events among them: what comes within
+        GATHERED_S of the first, for which it waits `timeout_s`.
+
+        Raises the error librdkafka reported since the last call, if any.
+        """
+        with translated(self.name):
+            first = self._consumer.poll(timeout_s)
+            found: list[ck.Message] = [] if first is None else [first]
+            if found and records_max > 1:
+                found += self._consumer.consume(records_max - 1, GATHERED_S)
+        # Of a group that nobody joins: that we may not see it keeps no record from us.
+        messages = [at for at in found if not _of_the_group(at.error())]
+        if self._errors and not messages:
+            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
+        self._errors.clear()
+        return messages
+
+    def reopen(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Fetch these partitions anew, from these offsets; the others go on. After an error that
+        is not of the log, such as a question for its start that failed, librdkafka fetches a
+        partition no more.
+        """
+        wanted = [
+            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+        ]
+        with translated(self.name):
+            self._consumer.incremental_unassign(wanted)
+            self._consumer.incremental_assign(wanted)
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
+        """Partition -> offset after the last record that `read` returned, and after the markers of
+        transactions that follow it; without those never read.
+        """
+        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        with translated(self.name):
+            found = self._consumer.position(wanted)
+        return {at.partition: at.offset for at in found if at.offset >= 0}
+
+    def close(self) -> None:
+        """Leave; no commit is made."""
+        self._consumer.close()
+
+
+def _of_the_group(error: ck.KafkaError | None) -> bool:
+    return error is not None and error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def timestamp_of(message: ck.Message) -> float | None:
+    """Return a record's timestamp in Unix seconds; None of a record without one: Kafka writes -1,
+    and librdkafka hands that on as a time of creation.
+    """
+    kind, stamp = message.timestamp()
+    return None if kind == ck.TIMESTAMP_NOT_AVAILABLE or stamp < 0 else stamp / 1000
+
+
+def end_of_partition(message: ck.Message) -> int | None:
+    """The position that an end-of-partition event reports; None for a record.
+
+    Control batches have been passed by then, so this, not the last record, tells that the end is
+    reached. Raises for any other event that stands in place of a record.
+    """
+    error = message.error()
+    if error is None:
+        return None
+    if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
+        offset = message.offset()
+        if offset is None:
+            raise Malformed(str(message.topic()), "end of partition without an offset")
+        return offset
+    raise translate(str(message.topic()), error)

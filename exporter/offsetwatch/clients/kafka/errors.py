@@ -1,0 +1,161 @@
+"""Errors of librdkafka -> errors of ours, which say what to do. Called by all Kafka clients."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka.connection_errors import explain_failure
+from offsetwatch.errors import (
+    ClientError,
+    Denied,
+    NotFound,
+    ServerError,
+    TimedOut,
+    TopicChanged,
+    Unreachable,
+    Unsettled,
+)
+
+DENIED = {
+    ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+    ck.KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's local codes are spelt like this
+}
+_NOT_FOUND = {
+    ck.KafkaError.UNKNOWN_TOPIC_OR_PART,
+    ck.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    # What ListOffsets says if not one of the partitions asked for exists.
+    ck.KafkaError._NOENT,  # noqa: SLF001
+    ck.KafkaError.GROUP_ID_NOT_FOUND,
+}
+_UNSETTLED = {
+    ck.KafkaError.LEADER_NOT_AVAILABLE,
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+    ck.KafkaError.FENCED_LEADER_EPOCH,
+    ck.KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+# Metadata without brokers and topics.
+_NO_BROKERS = ck.KafkaError._PARTIAL  # noqa: SLF001
+_CHANGED = {
+    ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
+    ck.KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+    ck.KafkaError.OFFSET_OUT_OF_RANGE,
+}
+_TIMED_OUT = {
+    ck.KafkaError._TIMED_OUT,  # noqa: SLF001
+    ck.KafkaError.REQUEST_TIMED_OUT,
+}
+_ALL_DOWN = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
+# The same failure has the same text.
+_DURATION: Final = re.compile(r" \(after \d+ms in state \w+[^()]*\)")
+_KEPT_MAX: Final = 100
+_FRESH_S: Final = 60.0
+_UNREACHABLE = {
+    ck.KafkaError._TRANSPORT,  # noqa: SLF001
+    ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    ck.KafkaError._RESOLVE,  # noqa: SLF001
+    ck.KafkaError._SSL,  # noqa: SLF001
+}
+
+
+def no_brokers(target: str) -> Unsettled:
+    """Return the error of a broker that is fenced, as all others are, or that just starts."""
+    return Unsettled(target, "the broker that answers knows no broker of its cluster")
+
+
+def translate(target: str, error: ck.KafkaError) -> ClientError:
+    """The error of ours that says what to do about this one of librdkafka's."""
+    code, detail = error.code(), _DURATION.sub("", error.str())
+    failure = explain_failure(detail)
+    if failure is not None:
+        return failure.kind(target, failure.detail, failure.advice)
+    if code in DENIED:
+        return Denied(target, detail)
+    if code in _NOT_FOUND:
+        return NotFound(target, detail)
+    if code == _NO_BROKERS:
+        return no_brokers(target)
+    if code in _UNSETTLED:
+        return Unsettled(target, detail)
+    if code in _CHANGED:
+        return TopicChanged(target, detail)
+    if code in _TIMED_OUT:
+        return TimedOut(target, detail)
+    if code in _UNREACHABLE:
+        return Unreachable(target, detail)
+    return ServerError(target, detail)
+
+
+class ConnectionErrors(logging.Handler):
+    """The newest failures of one client's connections, told by librdkafka beside the question that
+    fails by them: in its error callback, and some only in its log. Bounded; thread-safe.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._errors: deque[tuple[float, ck.KafkaError]] = deque(maxlen=_KEPT_MAX)
+        self._failures: deque[tuple[float, str]] = deque(maxlen=_KEPT_MAX)
+        self._logger = logging.Logger("librdkafka")  # noqa: LOG001 - each client its own
+        self._logger.addHandler(self)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Properties for the client whose failures these are."""
+        return {"error_cb": self.add, "logger": self._logger}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line of the client's log."""
+        line = record.getMessage()
+        if line.startswith("FAIL "):
+            self._failures.append((time.monotonic(), line))
+
+    def add(self, error: ck.KafkaError) -> None:
+        """Take an error that is of no question."""
+        if error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group nobody joins
+            self._errors.append((time.monotonic(), error))
+
+    def pop(self, target: str) -> ClientError | None:
+        """Return why there is no connection, or None if nothing says so; and forget it all.
+
+        What is older than a minute is of another failure; of the others the newest counts.
+        """
+        since = time.monotonic() - _FRESH_S
+        errors = [error for told_at, error in self._errors if told_at >= since]
+        lines = [line for told_at, line in self._failures if told_at >= since]
+        self.clear()
+        for error in reversed(errors):
+            if error.code() != _ALL_DOWN:
+                return translate(target, error)
+        for line in reversed(lines):
+            failure = explain_failure(line)
+            if failure is not None:
+                return failure.kind(target, failure.detail, failure.advice)
+        return None
+
+    def clear(self) -> None:
+        """Forget what was told so far."""
+        self._errors.clear()
+        self._failures.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+
+@contextmanager
+def translated(target: str) -> Iterator[None]:
+    """Exceptions of librdkafka end here."""
+    try:
+        yield
+    except ck.KafkaException as exc:
+        raise translate(target, exc.args[0]) from exc

@@ -1,0 +1,435 @@
+"""What a Kafka cluster is, how its topics are made and what we may do there: rare questions.
+
+Called by ingest.facts and by doctor. Nothing here writes, joins a group or creates a topic: topics
+are described by name, which no broker takes for a wish to have them.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka import admin as ck_admin
+
+from offsetwatch.addresses import parsed, written
+from offsetwatch.clients.kafka.clients import (
+    REQUEST_TIMEOUT_S,
+    RESULT_S_MAX,
+    KafkaAdmin,
+    made,
+    policy_in,
+)
+from offsetwatch.clients.kafka.topic_ids import topic_id_of
+from offsetwatch.errors import (
+    ClientError,
+    CutOff,
+    Denied,
+    Malformed,
+    NotFound,
+    TimedOut,
+    Unreachable,
+)
+from offsetwatch.model.topology import TopicPartition
+
+NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
+ANSWER_BYTES_MAX: Final = 64 * 1024  # ApiVersions takes six bytes for each of some hundred requests
+API_VERSIONS_KEY, FETCH_KEY = 18, 1
+COORDINATOR_TIMEOUT_S: Final = 3600.0  # the most that librdkafka takes
+
+# The newest version of Fetch that each Kafka release understands: it moves with nearly every other
+# release, and brokers tell it before authentication (KIP-35).
+_RELEASE_BY_FETCH: Final = (
+    (18, "4.1 or newer"),
+    (17, "3.9 or 4.0"),
+    (16, "3.7 or 3.8"),
+    (14, "3.5 or 3.6"),
+    (13, "3.1 to 3.4"),
+    (12, "2.7 to 3.0"),
+    (11, "2.3 to 2.6"),
+)
+_TLS_FILES: Final = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One Kafka cluster.
+
+    topics      name -> number of partitions
+    addresses   `host:port` of the brokers, as they call themselves
+    """
+
+    cluster_id: str | None
+    brokers: int
+    topics: dict[str, int]
+    addresses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """One topic. `operations` are those that the broker lets us do, None if it does not say."""
+
+    topic_id: str | None
+    partitions: int
+    replication: int
+    operations: frozenset[str] | None
+
+    def may(self, operation: str) -> bool:
+        """May we, as far as the broker says?"""
+        return self.operations is None or bool({operation, "ALL"} & self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """How a topic is made. Times are in milliseconds, -1 for without end.
+
+    topic_id                "" if the broker knows no ids (before Kafka 2.8)
+    replication             the least of all its partitions
+    appended                timestamps are the broker's
+    """
+
+    topic_id: str
+    partitions: int
+    replication: int
+    compacted: bool
+    retention_ms: int
+    retention_bytes: int
+    message_bytes_max: int
+    in_sync_min: int
+    appended: bool
+
+
+_SETTINGS: Final = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "message.timestamp.type",
+)
+
+
+class KafkaFacts(KafkaAdmin):
+    """More questions to one Kafka cluster. Thread-safe like its parent."""
+
+    def cluster(self) -> ClusterFacts:
+        """Its id, its brokers and the topics that we may see."""
+        with self._translated():
+            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        return ClusterFacts(
+            cluster_id=found.cluster_id,
+            brokers=len(found.brokers),
+            topics={name: len(topic.partitions) for name, topic in found.topics.items()},
+            addresses=frozenset(written(str(at.host), at.port) for at in found.brokers.values()),
+        )
+
+    def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
+        """Each topic, or why it cannot be described (NotFound may also mean that an ACL hides
+        it).
+        """
+        if not topics:
+            return {}
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(sorted(topics)),
+                include_authorized_operations=True,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+        return {
+            name: _shape(found) if not isinstance(found, ClientError) else found
+            for name, found in self._answers(futures).items()
+        }
+
+    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
+        """Topic -> topic id, as of `identities_now`."""
+        return {name: topic_id for name, (topic_id, _) in self.identities_now(topics).items()}
+
+    def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
+        """Topic -> topic id and number of partitions of those that there are, as far as they can be
+        had; the id is None where the broker knows no ids (before Kafka 2.8).
+        """
+        if not topics:
+            return {}
+        return {
+            name: (_topic_id(found), len(found.partitions))
+            for name, found in self._descriptions(topics).items()
+            if not isinstance(found, ClientError)
+        }
+
+    def topic_id_now(self, topic: str) -> str | None:
+        """Return the id of the topic of this name; None where the broker knows no ids (before Kafka
+        2.8). Raises NotFound where there is no such topic, and another ClientError where that is
+        not known.
+        """
+        found = self._descriptions([topic])[topic]
+        if isinstance(found, ClientError):
+            raise found
+        return _topic_id(found)
+
+    def _descriptions(self, topics: Collection[str]) -> dict[str, Any]:
+        with self._translated():
+            futures = self._client.describe_topics(
+                ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
+            )
+        return self._answers(futures)
+
+    def offsets_at(
+        self, moments: Mapping[TopicPartition, float]
+    ) -> dict[TopicPartition, int | None]:
+        """Where each partition's first record of this moment (Unix seconds) or later is, by the
+        timestamps of its records; None where all are earlier. Raises if one cannot be told.
+        """
+        if not moments:
+            return {}
+        wanted = {
+            ck.TopicPartition(at.topic, at.partition): ck_admin.OffsetSpec.for_timestamp(
+                max(0, math.ceil(moment * 1000))
+            )
+            for at, moment in moments.items()
+        }
+        with self._translated():
+            futures = self._client.list_offsets(
+                wanted,
+                isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+        found: dict[TopicPartition, int | None] = {}
+        for at, asked in futures.items():
+            offset = int(self._result(asked).offset)
+            found[TopicPartition(at.topic, at.partition)] = offset if offset >= 0 else None
+        return found
+
+    def policies(self, topics: Collection[str]) -> dict[str, str | None]:
+        """The cleanup.policy of each topic; None without DescribeConfigs, or while its broker
+        fails. Raises the broker's error where that is all of them.
+        """
+        wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
+        if not wanted:
+            return {}
+        with self._translated():
+            futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        answers = self._answers({resource.name: asked for resource, asked in futures.items()})
+        errors = [at for at in answers.values() if isinstance(at, ClientError)]
+        if len(errors) == len(answers):
+            for error in errors:
+                if not isinstance(error, Denied):
+                    raise error
+        return {
+            name: None if isinstance(at, ClientError) else policy_in(at)
+            for name, at in answers.items()
+        }
+
+    def message_bytes_max(self, topic: str) -> int | None:
+        """max.message.bytes of a topic; None where we may not DescribeConfigs."""
+        wanted = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
+        with self._translated():
+            futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            (found,) = [self._result(asked) for asked in futures.values()]
+        except Denied:
+            return None
+        return int(_value(self.name, found, "max.message.bytes"))
+
+    def settings(self, topic: str) -> TopicSettings | None:
+        """Return how a topic is made; None if no topic of this name is visible. Raises
+        ClientError.
+        """
+        shape = self.shapes([topic])[topic]
+        if isinstance(shape, NotFound):
+            return None
+        if isinstance(shape, ClientError):
+            raise shape
+        resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
+        with self._translated():
+            asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        (future,) = asked.values()
+        entries = self._result(future)
+        found = {name: _value(self.name, entries, name) for name in _SETTINGS}
+        return TopicSettings(
+            topic_id=shape.topic_id or "",
+            partitions=shape.partitions,
+            replication=shape.replication,
+            compacted="compact" in found["cleanup.policy"].split(","),
+            retention_ms=int(found["retention.ms"]),
+            retention_bytes=int(found["retention.bytes"]),
+            message_bytes_max=int(found["max.message.bytes"]),
+            in_sync_min=int(found["min.insync.replicas"]),
+            appended=found["message.timestamp.type"] == "LogAppendTime",
+        )
+
+    def group_operations(
+        self, groups: Collection[str]
+    ) -> dict[str, frozenset[str] | ClientError | None]:
+        """What we may do with each consumer group, None if the broker does not say."""
+        if not groups:
+            return {}
+        return {
+            name: found
+            if isinstance(found, ClientError)
+            else _operations(found.authorized_operations)
+            for name, found in self._described(groups, include_authorized_operations=True).items()
+        }
+
+    def _described(self, groups: Collection[str], **options: bool) -> dict[str, Any]:
+        """What the coordinator of each group says of it, or why it says nothing.
+
+        Asked by a client that asks nothing else and ends with its question. One that lives on may
+        wait for ever for a coordinator that librdkafka has let go of when no broker was left
+        (confluentinc/librdkafka issue 5511). And it is we who give up, not librdkafka, which takes
+        an hour at most: of an answer that comes after it gave up it aborts (3663, 4605).
+        """
+        client = made(self.name, ck_admin.AdminClient, self._settings)
+        with self._translated():
+            futures = client.describe_consumer_groups(
+                sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
+            )
+        wait(futures.values(), timeout=RESULT_S_MAX)
+        client.poll(0)  # why there is no connection, for `_reason`
+        return self._answered(futures)
+
+    def _answers(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+        wait(futures.values(), timeout=RESULT_S_MAX)
+        return self._answered(futures)
+
+    def _answered(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, asked in futures.items():
+            try:
+                found[name] = self._result(asked, limit_s=0)
+            except ClientError as exc:
+                found[name] = exc
+        return found
+
+
+def _value(name: str, config: Mapping[str, Any], setting: str) -> str:
+    """Return what a topic's configuration says. Raises Malformed where it does not."""
+    entry = config.get(setting)
+    if entry is None or entry.value is None:
+        raise Malformed(name, f"the broker's answer has no {setting}")
+    return str(entry.value)
+
+
+def _topic_id(found: ck_admin.TopicDescription) -> str | None:
+    topic_id = topic_id_of(found)
+    return None if topic_id == NO_TOPIC_ID else topic_id
+
+
+def _shape(found: ck_admin.TopicDescription) -> TopicShape:
+    return TopicShape(
+        topic_id=_topic_id(found),
+        partitions=len(found.partitions),
+        replication=min((len(at.replicas) for at in found.partitions), default=0),
+        operations=_operations(found.authorized_operations),
+    )
+
+
+def _operations(found: Iterable[Any] | None) -> frozenset[str] | None:
+    return None if found is None else frozenset(operation.name for operation in found)
+
+
+# --- the release, by ApiVersions -----------------------------------------------------------------
+
+
+def release(name: str, properties: Mapping[str, str]) -> str | None:
+    """Which Kafka release the first broker that answers may be, as far as its protocol tells.
+
+    librdkafka keeps this to itself, so it is asked over a socket of our own. None if the cluster
+    wants TLS settings that only librdkafka understands.
+    """
+    context = _tls(properties)
+    if context is None and _protocol(properties).endswith("ssl"):
+        return None
+    failed: ClientError = Unreachable(name, "no bootstrap server")
+    for address in properties["bootstrap.servers"].split(","):
+        at = parsed(address)
+        if at is None:
+            continue
+        try:
+            fetch = _api_versions(name, at, context)[FETCH_KEY]
+        except (ClientError, KeyError) as exc:
+            failed = exc if isinstance(exc, ClientError) else Malformed(name, "no Fetch")
+        else:
+            return release_of(fetch)
+    raise failed
+
+
+def release_of(fetch_version: int) -> str:
+    """The releases whose newest Fetch is this one."""
+    for version, text in _RELEASE_BY_FETCH:
+        if fetch_version >= version:
+            return text
+    return "older than 2.3"
+
+
+def _protocol(properties: Mapping[str, str]) -> str:
+    return properties.get("security.protocol", "plaintext").lower()
+
+
+def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    if not _protocol(properties).endswith("ssl"):
+        return None
+    if any(key.startswith("ssl.") and key not in _TLS_FILES for key in properties):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        if "ssl.certificate.location" in properties:
+            context.load_cert_chain(
+                properties["ssl.certificate.location"],
+                properties.get("ssl.key.location"),
+                # Always given, as OpenSSL would ask for a missing one on the terminal.
+                password=lambda: "",
+            )
+    except OSError:
+        return None  # librdkafka will say what is wrong with the files
+    return context
+
+
+def _api_versions(
+    name: str, address: tuple[str, int], context: ssl.SSLContext | None
+) -> dict[int, int]:
+    """Request -> newest version that the broker understands."""
+    header = struct.pack(">hhih", API_VERSIONS_KEY, 0, 1, -1)  # version 0, correlation 1, no client
+    try:
+        with (
+            socket.create_connection(address, timeout=REQUEST_TIMEOUT_S) as plain,
+            plain
+            if context is None
+            else context.wrap_socket(plain, server_hostname=address[0]) as connection,
+        ):
+            connection.sendall(struct.pack(">i", len(header)) + header)
+            (size,) = struct.unpack(">i", _receive(name, connection, 4))
+            if not 10 <= size <= ANSWER_BYTES_MAX:
+                raise Malformed(name, f"an answer of {size} bytes to ApiVersions")
+            return parse_api_versions(name, _receive(name, connection, size))
+    except TimeoutError as exc:
+        raise TimedOut(name, "ApiVersions: no answer in time") from exc
+    except OSError as exc:
+        raise Unreachable(name, f"ApiVersions: {exc}") from exc
+
+
+def _receive(name: str, connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        if not part:
+            raise CutOff(name, "ApiVersions: the broker closed the connection")
+        found += part
+    return found
+
+
+def parse_api_versions(name: str, body: bytes) -> dict[int, int]:
+    """An ApiVersionsResponse of version 0: correlation id, error code, (key, oldest, newest)..."""
+    try:
+        correlation, error, count = struct.unpack_from(">ihi", body)
+        entries = [struct.unpack_from(">hhh", body, 10 + 6 * number) for number in range(count)]
+    except struct.error as exc:
+        raise Malformed(name, "an answer to ApiVersions that is none") from exc
+    if correlation != 1 or error != 0:
+        raise Malformed(name, f"ApiVersions: error code {error}")
+    return {key: newest for key, _, newest in entries}

@@ -1,0 +1,124 @@
+"""The topic that several replicas share one journal in: its requirements, reading it, and the
+election of the replica that leads. Writing it is clients.write.journal's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka.clients import TailReader, made, silent
+from offsetwatch.clients.kafka.errors import translate, translated
+from offsetwatch.clients.kafka.inspector import KafkaFacts, TopicSettings
+from offsetwatch.errors import TimedOut
+from offsetwatch.model.topology import TopicPartition
+
+RECORD_BYTES_MAX: Final = 16 * 1024 * 1024  # all offsets of a large connector are one record
+
+
+class Wanted(NamedTuple):
+    """What the topic must be, at the least."""
+
+    topic: str
+    replication_factor: int
+    min_insync_replicas: int
+
+
+def topic_of(name: str, properties: Mapping[str, Any], topic: str) -> TopicSettings | None:
+    """How it is made; None if there is none of this name that we may see. Raises ClientError."""
+    return KafkaFacts(name, properties).settings(topic)
+
+
+def weaknesses(found: TopicSettings, wanted: Wanted) -> Iterator[str]:
+    """Why the topic is not fit to be a journal."""
+    if found.partitions != 1:
+        yield f"it has {found.partitions} partitions, and a journal is one line: 1 is needed"
+    if found.compacted:
+        yield "cleanup.policy is not delete: what is compacted away is missing in the chain"
+    if found.retention_ms != -1:
+        yield f"retention.ms is {found.retention_ms}: the chain begins with its first record, so -1"
+    if found.retention_bytes != -1:
+        yield f"retention.bytes is {found.retention_bytes}: likewise, -1 is needed"
+    if found.message_bytes_max < RECORD_BYTES_MAX:
+        yield (
+            f"max.message.bytes is {found.message_bytes_max}, and {RECORD_BYTES_MAX} is needed: "
+            "all offsets of a connector are one record"
+        )
+    if found.replication < wanted.replication_factor:
+        yield f"it has {found.replication} replica(s), and {wanted.replication_factor} are wanted"
+    if found.in_sync_min < wanted.min_insync_replicas:
+        yield (
+            f"min.insync.replicas is {found.in_sync_min}, and {wanted.min_insync_replicas} are "
+            "wanted: a record must not be lost with one broker"
+        )
+
+
+class Election:
+    """Which replica is to lead: the one that a consumer group gives the journal's partition to.
+
+    It only chooses. Two may take themselves for chosen for as long as a session lasts; that one of
+    them writes is for the broker to say (JournalWriter).
+    """
+
+    def __init__(
+        self, name: str, properties: Mapping[str, Any], topic: str, *, session_s: float
+    ) -> None:
+        self._name = name
+        self._chosen = False
+        settings: dict[str, Any] = {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "group.id": f"{topic}-leader",
+            "session.timeout.ms": round(session_s * 1000),
+            "heartbeat.interval.ms": max(100, round(session_s * 1000 / 5)),
+            # Who has the partition keeps it when others come and go.
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "allow.auto.create.topics": False,
+            "logger": silent,
+        }
+        self._consumer: ck.Consumer = made(name, ck.Consumer, settings)
+        with translated(name):
+            self._consumer.subscribe(
+                [topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+            )
+
+    def chosen(self, wait_s: float) -> bool:
+        """Whether this one is, as far as it knows. Raises ClientError where it may not stand."""
+        with translated(self._name):
+            message = self._consumer.poll(wait_s)
+        error = None if message is None else message.error()
+        if error is not None and not error.retriable():
+            found = translate(self._name, error)
+            if not isinstance(found, TimedOut):
+                raise found
+        return self._chosen
+
+    def leave(self) -> None:
+        """Let another one be chosen at once."""
+        self._chosen = False
+        self._consumer.close()
+
+    def _given(self, _consumer: ck.Consumer, given: Sequence[ck.TopicPartition]) -> None:
+        self._chosen = self._chosen or bool(given)
+
+    def _taken(self, _consumer: ck.Consumer, taken: Sequence[ck.TopicPartition]) -> None:
+        if taken:
+            self._chosen = False
+
+
+class JournalReader(TailReader):
+    """Reads the topic: what was committed, in order."""
+
+    def __init__(self, name: str, properties: Mapping[str, Any], topic: str, start: int) -> None:
+        super().__init__(name, properties)
+        self.at = TopicPartition(topic, 0)
+        self.assign({self.at: start})
+
+    @property
+    def position(self) -> int | None:
+        """The offset behind what was read, as far as that is known."""
+        return self.positions([self.at]).get(0)

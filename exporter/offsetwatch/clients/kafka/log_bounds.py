@@ -1,0 +1,284 @@
+"""Where logs begin and end, asked for as a consumer asks (ListOffsets), without reading.
+
+Not over the admin API: of 10,000 partitions that took three times the processor time, for Futures
+and objects that nobody needs. Called by kafka.py.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka as ck
+from confluent_kafka.admin import ClusterMetadata
+
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.errors import ClientError, NotFound, TimedOut, Unreachable, Unsettled
+from offsetwatch.model.topology import TopicPartition
+
+LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
+EARLIEST: Final = -2  # and for its start
+ASK_S_MAX: Final = 10.0  # for all partitions
+# For a question: then it is asked once more, of those that are led, and may take all the rest.
+BATCH_S_MAX: Final = 3.0
+# By one question: librdkafka's time goes by the square of them. It has one question under way on a
+# connection, whoever asks: to brokers that are far away 50,000 partitions would be as far as 500
+# times there and back, and that is worth more than the time.
+PARTITIONS_ASKED: Final = 100
+PARTITIONS_ASKED_FAR: Final = 1000
+FAR_S: Final = 0.01  # each question of a round took longer
+# Where librdkafka refuses a whole question, it is asked in halves, to find the partition that it is
+# about: 14 more questions for one of a hundred.
+SPLITS_MAX: Final = 64  # of all questions of a round
+APART_S: Final = 60.0  # how long a partition that was found so is left out of questions
+
+Told = int | ClientError
+_OF_THE_CLUSTER: Final = {
+    ck.KafkaError._AUTHENTICATION,  # noqa: SLF001
+    ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+    ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class _Question(NamedTuple):
+    """Some of the partitions, and the same as librdkafka is asked for them."""
+
+    of: Sequence[TopicPartition]
+    wanted: list[ck.TopicPartition]
+
+
+class LogReaders:
+    """A client for each isolation level, made when it is first needed. Any thread.
+
+    `made` makes a consumer of such settings, and raises Denied while there is no token. Errors of
+    connections go where `error_cb` of the settings says, when `poll` is called.
+    """
+
+    def __init__(
+        self, name: str, settings: dict[str, Any], made: Callable[[dict[str, Any]], ck.Consumer]
+    ) -> None:
+        self._name = name
+        self._made = made
+        self._settings = {
+            **settings,
+            "group.id": f"offsetwatch-{uuid.uuid4()}",  # required; never joined
+            "enable.auto.commit": False,
+            "allow.auto.create.topics": False,
+        }
+        self._readers: dict[bool, ck.Consumer] = {}
+        # Of the partitions that are asked for again and again, as long as it is the same tuple: to
+        # say it all anew for each round was an eighth of what a round takes.
+        self._last: tuple[Sequence[TopicPartition], int, list[_Question]] = ((), 0, [])
+        self._far = False
+        self._making = threading.Lock()
+        self._unsettled = False
+        self._apart: dict[TopicPartition, tuple[ClientError, float]] = {}
+        self._splits = 0
+        self._timed_out: ck.KafkaException | None = None
+
+    def ask(
+        self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
+    ) -> list[Told]:
+        """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, Unsettled
+        while nobody leads it, or what its broker says of it. Raises KafkaException or ClientError
+        where no broker answers, or the cluster refuses us.
+        """
+        reader = self._reader(committed=committed)
+        until = time.monotonic() + ASK_S_MAX
+        self._splits, self._timed_out = 0, None
+        # Left to itself, librdkafka waits all the time it has for a leader that there is not, and
+        # goes on naming a leader epoch that is over until its metadata is minutes old.
+        idle = self._leaderless(self._leaders(reader, until)) if self._unsettled else {}
+        self._unsettled = bool(idle)
+        idle = {**self._left_apart(), **idle}
+        found: list[Told] = []
+        silent: set[int] = set()  # brokers
+        quickest_s = math.inf
+        for some in self._questions(partitions, offset):
+            began = time.monotonic()
+            try:
+                found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
+            except ck.KafkaException as exc:
+                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                    raise
+                leaders = self._leaders(reader, until)
+                idle = {**self._left_apart(), **self._leaderless(leaders)}
+                self._unsettled = True
+                found += self._by_leader(reader, some, idle, leaders, silent, until)
+            quickest_s = min(quickest_s, time.monotonic() - began)
+            # At once: a round that takes too long and ends here is not to be asked for like this
+            # again. Where one question is all of it, it makes no difference.
+            if len(partitions) > PARTITIONS_ASKED:
+                self._far = quickest_s > FAR_S
+        if self._timed_out is not None and not any(isinstance(at, int) for at in found):
+            raise self._timed_out
+        return found
+
+    def _questions(self, partitions: Sequence[TopicPartition], offset: int) -> list[_Question]:
+        size = PARTITIONS_ASKED_FAR if self._far else PARTITIONS_ASKED
+        known, known_size, questions = self._last
+        if partitions is known and size == known_size and offset == LATEST:
+            return questions
+        parts = (partitions[first : first + size] for first in range(0, len(partitions), size))
+        questions = [_Question(some, _wanted(some, offset)) for some in parts]
+        if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
+            self._last = (partitions, size, questions)
+        return questions
+
+    def metadata(self, timeout_s: float) -> ClusterMetadata:
+        """Return the brokers, with the topic whose log ends were read last, as one topic is the
+        least that can be requested; with all topics before there was one. Raises KafkaException.
+        """
+        partitions = self._last[0]
+        topic = partitions[0].topic if partitions else None
+        found: ClusterMetadata = self._reader(committed=False).list_topics(topic, timeout=timeout_s)
+        return found
+
+    def poll(self) -> None:
+        """Have errors of connections told."""
+        for reader in list(self._readers.values()):
+            reader.poll(0)
+
+    def _reader(self, *, committed: bool) -> ck.Consumer:
+        with self._making:
+            if committed not in self._readers:
+                level = "read_committed" if committed else "read_uncommitted"
+                self._readers[committed] = self._made({**self._settings, "isolation.level": level})
+            return self._readers[committed]
+
+    @staticmethod
+    def _leaders(reader: ck.Consumer, until: float) -> dict[TopicPartition, int]:
+        """The broker that leads each partition; negative for none."""
+        found = reader.list_topics(timeout=_left(until))
+        return {
+            TopicPartition(name, at.id): at.leader
+            for name, topic in found.topics.items()
+            for at in topic.partitions.values()
+        }
+
+    def _leaderless(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ClientError]:
+        nobody = Unsettled(self._name, "it has no leader")
+        return {at: nobody for at, leader in leaders.items() if leader < 0}
+
+    def _left_apart(self) -> dict[TopicPartition, ClientError]:
+        if self._apart:
+            now = time.monotonic()
+            self._apart = {at: kept for at, kept in self._apart.items() if kept[1] > now}
+        return {at: error for at, (error, _) in self._apart.items()}
+
+    def _by_leader(
+        self,
+        reader: ck.Consumer,
+        some: _Question,
+        idle: Mapping[TopicPartition, ClientError],
+        leaders: Mapping[TopicPartition, int],
+        silent: set[int],
+        until: float,
+    ) -> list[Told]:
+        """Ask each broker for what it leads, so that one that hangs takes only its own along."""
+        places: dict[int, list[int]] = {}
+        for place, at in enumerate(some.of):
+            places.setdefault(leaders.get(at, -1), []).append(place)
+        hangs = TimedOut(self._name, "the broker that leads it does not answer")
+        found: list[Told] = [hangs] * len(some.of)
+        groups = [(leader, own) for leader, own in places.items() if leader not in silent]
+        for number, (leader, own) in enumerate(groups):
+            part = _Question([some.of[at] for at in own], [some.wanted[at] for at in own])
+            try:
+                told = self._batch(reader, part, idle, _left(until) / (len(groups) - number))
+            except ck.KafkaException as exc:
+                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                    raise
+                self._timed_out = exc
+                silent.add(leader)
+            else:
+                for place, answer in zip(own, told, strict=True):
+                    found[place] = answer
+        return found
+
+    def _batch(
+        self,
+        reader: ck.Consumer,
+        some: _Question,
+        idle: Mapping[TopicPartition, ClientError],
+        limit_s: float,
+    ) -> list[Told]:
+        """Ask for those that are not `idle`, of which the answer is known."""
+        if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
+            return self._asked(reader, some.wanted, limit_s)
+        led = [at not in idle for at in some.of]
+        told = iter(self._asked(reader, list(compress(some.wanted, led)), limit_s))
+        return [next(told) if asked else idle[at] for at, asked in zip(some.of, led, strict=True)]
+
+    def _asked(
+        self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
+    ) -> list[Told]:
+        if not wanted:
+            return []
+        try:
+            found = reader.offsets_for_times(wanted, timeout=limit_s)
+        except ck.KafkaException as exc:
+            return self._refused(reader, wanted, limit_s, exc.args[0])
+        offsets: list[int] = [at.offset for at in found]
+        if min(offsets) >= 0 and all(at.error is None for at in found):
+            return [*offsets]
+        return [self._one(at) for at in found]
+
+    def _one(self, at: ck.TopicPartition) -> Told:
+        """An offset that is one: while a broker goes or comes, librdkafka may answer with a
+        negative number and without an error.
+        """
+        if at.error is not None:
+            return self._why_not(at.error)
+        if at.offset >= 0:
+            return int(at.offset)
+        self._unsettled = True
+        return Unsettled(self._name, "the broker gave no offset")
+
+    def _refused(
+        self,
+        reader: ck.Consumer,
+        wanted: list[ck.TopicPartition],
+        limit_s: float,
+        error: ck.KafkaError,
+    ) -> list[Told]:
+        """A question that was refused as a whole need not be about all partitions in it."""
+        why = self._why_not(error)
+        if isinstance(why, NotFound | Unsettled):  # librdkafka says so where not one is there
+            return [why] * len(wanted)
+        if isinstance(why, TimedOut | Unreachable) or error.code() in _OF_THE_CLUSTER:
+            raise ck.KafkaException(error)
+        if len(wanted) == 1:
+            self._apart[TopicPartition(wanted[0].topic, wanted[0].partition)] = (
+                why,
+                time.monotonic() + APART_S,
+            )
+            return [why]
+        self._splits += 1
+        if self._splits > SPLITS_MAX:
+            return [why] * len(wanted)
+        half = len(wanted) // 2
+        return [
+            *self._asked(reader, wanted[:half], limit_s),
+            *self._asked(reader, wanted[half:], limit_s),
+        ]
+
+    def _why_not(self, error: ck.KafkaError) -> ClientError:
+        found = translate(self._name, error)
+        self._unsettled |= isinstance(found, Unsettled)
+        return found
+
+
+def _wanted(partitions: Sequence[TopicPartition], offset: int) -> list[ck.TopicPartition]:
+    return [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
+
+
+def _left(until: float) -> float:
+    return max(0.0, until - time.monotonic())

@@ -1,0 +1,214 @@
+"""A topic from its first record to its end, once; and who is in a group of Connect workers.
+
+Called by remedy's storage drivers and by places. Nothing here writes, joins a group or commits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka.clients import (
+    BEGINNING,
+    REQUEST_TIMEOUT_S,
+    KafkaAdmin,
+    TailReader,
+    end_of_partition,
+    timestamp_of,
+)
+from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
+from offsetwatch.model.topology import TopicPartition
+
+HEADER: Final = "offsetwatch"  # on records that we wrote; Connect does not look at headers
+READ_RECORDS_MAX: Final = 10_000
+READ_TIMEOUT_S: Final = 0.1
+# In a row: after 30 s without a record or an end nothing more is to be expected. An open
+# transaction ends a reader's way as well, and is given up by its broker after a minute.
+EMPTY_READS_MAX: Final = 300
+_PROTOCOL_OTHER: Final = ck.KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's local code
+
+Progress = Callable[[int, int | None], None]
+
+
+class LogRecord(NamedTuple):
+    """One record as it lies in the log.
+
+    at      Unix seconds, as its writer's clock said; None if it did not
+    ours    it has a header of ours
+    """
+
+    kpartition: int
+    koffset: int
+    at: float | None
+    key: bytes | None
+    value: bytes | None
+    ours: bool
+
+
+class Ends(NamedTuple):
+    """A topic that was looked at.
+
+    ends    partition -> high watermark
+    held    partitions in which a transaction is open
+    """
+
+    topic_id: str
+    partitions: int
+    ends: Mapping[int, int]
+    held: tuple[int, ...]
+
+
+class StorageAdmin(KafkaFacts):
+    """What a change of an offsets topic asks a Kafka cluster. Thread-safe like its parent."""
+
+    def cluster_id(self) -> str | None:
+        """By which the cluster is known whatever it is called."""
+        return self.cluster().cluster_id
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """Who is in a group of whatever protocol, as `client id at host`; nobody if there is no
+        such group. Raises Denied if we may not know.
+        """
+        found = self._described([group])[group]
+        if not isinstance(found, ClientError):
+            return tuple(sorted(f"{at.client_id} at {at.host}" for at in found.members))
+        if isinstance(found, NotFound):
+            return ()
+        if isinstance(found, Denied):
+            raise Denied(self.name, f"group {group}: {found.detail}") from found
+        if not _of_other_protocol(found):
+            raise found
+        return self._listed(group)
+
+    def _listed(self, group: str) -> tuple[str, ...]:
+        """The way to ask that knows other groups than those of consumers. That it exists is known
+        by now, so to see nothing is not to see that nobody is there.
+        """
+        try:
+            with warnings.catch_warnings():
+                # Called out of date, in favour of questions that know groups of consumers only.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                groups = self._client.list_groups(group, timeout=REQUEST_TIMEOUT_S)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+        if not groups:
+            raise Unsettled(self.name, f"group {group}: it is there and no broker lists it")
+        found = groups[0]
+        if found.error is not None:
+            raise translate(self.name, found.error)
+        return tuple(sorted(f"{at.client_id} at {at.client_host}" for at in found.members))
+
+
+def _of_other_protocol(error: ClientError) -> bool:
+    """Said by librdkafka, of the workers of Connect."""
+    cause = error.__cause__
+    return isinstance(cause, ck.KafkaException) and cause.args[0].code() == _PROTOCOL_OTHER
+
+
+def ends_of(admin: KafkaAdmin, topic: str) -> Ends:
+    """Where the topic ends now. Raises NotFound, and Unsettled while a partition has no leader."""
+    topic_id, count = admin.shape(topic)
+    partitions = [TopicPartition(topic, number) for number in range(count)]
+    found = admin.readable_ends(partitions)
+    if len(found) < count:
+        raise Unsettled(admin.name, f"{topic}: not every partition has a leader")
+    return Ends(
+        topic_id=topic_id,
+        partitions=count,
+        ends={at.partition: end.high for at, end in found.items()},
+        held=tuple(sorted(at.partition for at, end in found.items() if end.stable < end.high)),
+    )
+
+
+def read_whole(
+    admin: KafkaAdmin,
+    open_reader: Callable[[], TailReader],
+    topic: str,
+    *,
+    until: Ends | None = None,
+    progress: Progress | None = None,
+) -> Iterator[LogRecord]:
+    """Every committed record up to the ends of now, or those that were seen; each partition in the
+    order of its log. Raises TimedOut where an end is not reached.
+    """
+    ends = ends_of(admin, topic) if until is None else until
+    wanted = [TopicPartition(topic, number) for number in sorted(ends.ends)]
+    starts = admin.bounds(wanted, stable=False)
+    total = sum(ends.ends[at.partition] - bound.start for at, bound in starts.items())
+    reader = open_reader()
+    try:
+        reader.assign(dict.fromkeys(wanted, BEGINNING))
+        yield from _read(reader, wanted, ends, total, progress)
+    finally:
+        reader.close()
+
+
+def _read(
+    reader: TailReader,
+    wanted: list[TopicPartition],
+    ends: Ends,
+    total: int,
+    progress: Progress | None,
+) -> Iterator[LogRecord]:
+    positions = dict.fromkeys(ends.ends, 0)
+    done = empty = 0
+    while any(positions[number] < end for number, end in ends.ends.items()):
+        messages = reader.read(READ_RECORDS_MAX, READ_TIMEOUT_S)
+        before = dict(positions)
+        for message in messages:
+            number = message.partition() or 0
+            end = end_of_partition(message)
+            if end is not None:
+                positions[number] = max(positions[number], end)
+                continue
+            positions[number] = max(positions[number], (message.offset() or 0) + 1)
+            done += 1
+            yield _record(message)
+        for number, position in reader.positions(wanted).items():
+            positions[number] = max(positions[number], position)
+        if progress is not None:
+            progress(done, total)
+        empty = 0 if messages or positions != before else empty + 1
+        if empty >= EMPTY_READS_MAX:
+            raise _given_up(reader.name, wanted, positions, ends)
+    if progress is not None:
+        progress(total, total)  # what compaction and markers left out is done as well
+
+
+def _given_up(
+    name: str, wanted: list[TopicPartition], positions: Mapping[int, int], ends: Ends
+) -> TimedOut:
+    left = [at for at in wanted if positions[at.partition] < ends.ends[at.partition]]
+    at = left[0]
+    why = f"stands at {positions[at.partition]} of {ends.ends[at.partition]}"
+    return TimedOut(
+        name,
+        f"{at.topic} partition {at.partition} {why}, and nothing more comes; an open transaction "
+        "may be in the way",
+    )
+
+
+def _record(message: ck.Message) -> LogRecord:
+    return LogRecord(
+        kpartition=message.partition() or 0,
+        koffset=message.offset() or 0,
+        at=timestamp_of(message),
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        ours=is_ours(message),
+    )
+
+
+def is_ours(message: ck.Message) -> bool:
+    """Return whether offsetwatch wrote the record."""
+    headers: Any = message.headers()  # None for nearly all
+    return headers is not None and any(name == HEADER for name, _ in headers)
+
+
+def _bytes(found: object) -> bytes | None:
+    return found if isinstance(found, bytes) else None

@@ -1,0 +1,286 @@
+"""Where a Kubernetes API server is and who we are to it, and one bounded exchange with it.
+
+Either as a pod is told (the folder of its service account, whose token is read again at each
+request, as it rotates), or as a kubeconfig file says. Programs that a kubeconfig wants run for a
+token (`exec`) are not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import yaml
+
+from offsetwatch.clients.http.auth import CannotIdentify
+from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide, read_body
+from offsetwatch.clients.http.client import HTML_PAGE, async_client, is_html, redirect_of
+from offsetwatch.clients.http.exchange import bounds, carry_out, error_of
+from offsetwatch.clients.http.redaction import without_secrets
+from offsetwatch.config.files import read_secret
+from offsetwatch.config.tls_problem import tls_problem
+from offsetwatch.errors import ClientError, ConfigError, Malformed, TooLarge
+
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TIMEOUT_S: Final = (
+    30.0  # the API server itself gives up on a request after 60 s, and lists are paged
+)
+BODY_BYTES_MAX: Final = 32 * 1024 * 1024  # a page of 500 large resources stays far below
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """See the module.
+
+    url         of the API server
+    namespace   the one that is meant where none is named
+    ca          PEM of the authorities to trust; None for the operating system's
+    token       as it is; or token_file, read at each request
+    cert, key   PEM of a client certificate, where that is how we are known
+    """
+
+    url: str
+    namespace: str = "default"
+    ca: str | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    cert: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        try:
+            return f"Kubernetes at {urlsplit(self.url).netloc}"
+        except ValueError:  # of brackets that do not match
+            return "Kubernetes at an address that is none"
+
+    def headers(self) -> dict[str, str]:
+        """Who asks. Raises CannotIdentify."""
+        token = self.token
+        if self.token_file is not None:
+            try:
+                token = read_secret(self.token_file)
+            except (OSError, ValueError) as exc:
+                raise CannotIdentify(f"{self.token_file}: {_problem(exc)}") from None
+        if token is None:
+            return {}
+        if not token or not token.isascii() or not token.isprintable():
+            raise CannotIdentify("its token is empty, or has characters no header can carry")
+        return {"Authorization": f"Bearer {token}"}
+
+    def context(self) -> ssl.SSLContext:
+        """Whom we trust, and what we show. Raises CannotIdentify."""
+        if not self.url.startswith("https:"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context = ssl.create_default_context(cadata=self.ca)
+            if self.cert is not None and self.key is not None:
+                _show(context, self.cert, self.key)
+        except (OSError, ValueError) as exc:
+            raise CannotIdentify(f"its certificates: {_problem(exc)}") from None
+        return context
+
+
+def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
+    """OpenSSL takes a certificate from files alone: this one is there for a moment, for us only."""
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600
+        file.write(f"{cert}\n{key}\n")
+        file.flush()
+        context.load_cert_chain(file.name, password=lambda: "")
+
+
+def _problem(error: OSError | ValueError) -> str:
+    return tls_problem(error) if isinstance(error, OSError) else "cannot be used"
+
+
+# --- where ----------------------------------------------------------------------------------------
+
+
+def access_of(
+    kubeconfig: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    account: Path = ACCOUNT,
+) -> Access:
+    """As the file says; without one as a pod is told, or as kubectl would find it ($KUBECONFIG,
+    ~/.kube/config). Raises ConfigError.
+    """
+    environ = os.environ if environment is None else environment
+    if kubeconfig is not None:
+        return from_kubeconfig(kubeconfig)
+    if environ.get("KUBERNETES_SERVICE_HOST") and _is_there(account / "token"):
+        return in_cluster(environ, account)
+    named = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    usual = Path(named) if named else Path(environ.get("HOME", "/")) / ".kube" / "config"
+    if _is_there(usual):
+        return from_kubeconfig(usual)
+    raise ConfigError(
+        (f"no Kubernetes: this is no pod, and there is no {usual}; name a file: --kubeconfig",)
+    )
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file. Raises ConfigError where nobody may look."""
+    try:
+        return path.exists()
+    except OSError as exc:
+        raise ConfigError((f"{path}: {_problem(exc)}",)) from None
+
+
+def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Access:
+    """As every pod with a service account is told. Raises ConfigError."""
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "443")
+    try:
+        ca = (account / "ca.crt").read_text()
+        namespace = (account / "namespace").read_text().strip()
+    except (OSError, ValueError) as exc:
+        raise ConfigError((f"{account}: {_problem(exc)}",)) from None
+    address = f"[{host}]" if ":" in host else host
+    return Access(
+        url=f"https://{address}:{port}",
+        namespace=namespace or "default",
+        ca=ca,
+        token_file=account / "token",
+    )
+
+
+def from_kubeconfig(path: Path) -> Access:
+    """Its current context. Raises ConfigError."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, ValueError) as exc:
+        raise ConfigError((f"{path}: {_problem(exc)}",)) from None
+    except (yaml.YAMLError, RecursionError):  # the message of the first quotes the file
+        raise ConfigError((f"{path}: not YAML",)) from None
+    if not isinstance(document, dict):
+        raise ConfigError((f"{path}: no kubeconfig",))
+    context = _named(document, "contexts", "context", document.get("current-context"), path)
+    cluster = _named(document, "clusters", "cluster", context.get("cluster"), path)
+    user = _named(document, "users", "user", context.get("user"), path)
+    _only_what_is_understood(cluster, user, path)
+    token, token_file = user.get("token"), user.get("tokenFile")
+    return Access(
+        url=str(cluster.get("server", "")).rstrip("/"),
+        namespace=str(context.get("namespace") or "default"),
+        ca=_pem(cluster, "certificate-authority", path),
+        token=None if token is None else str(token),
+        token_file=None if token_file is None else path.parent / str(token_file),
+        cert=_pem(user, "client-certificate", path),
+        key=_pem(user, "client-key", path),
+    )
+
+
+def _only_what_is_understood(cluster: Json, user: Json, path: Path) -> None:
+    """Who believes to be somebody else, or to be protected, must not be left in it."""
+    for name in ("exec", "auth-provider"):
+        if user.get(name):
+            said = (
+                f"{path}: users: {name}: no program is run for a token; write the token of a "
+                "ServiceAccount (`kubectl create token`) into a kubeconfig of its own"
+            )
+            raise ConfigError((said,))
+    for name in ("as", "username", "password"):
+        if user.get(name):
+            raise ConfigError((f"{path}: users: {name} is not supported",))
+    if cluster.get("insecure-skip-tls-verify"):
+        raise ConfigError((f"{path}: insecure-skip-tls-verify: name certificate-authority",))
+    if not str(cluster.get("server", "")).startswith(("http://", "https://")):
+        raise ConfigError((f"{path}: clusters: server is missing",))
+
+
+def _named(document: Json, section: str, one: str, name: object, path: Path) -> Json:
+    entries = document.get(section)
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("name") == name:
+            found = entry.get(one)
+            return found if isinstance(found, dict) else {}
+    raise ConfigError((f"{path}: {section} has no {name}",))
+
+
+def _pem(section: Json, name: str, path: Path) -> str | None:
+    """From `NAME-data`, base64, or from the file `NAME`, relative to the kubeconfig."""
+    data, file = section.get(f"{name}-data"), section.get(name)
+    try:
+        if data is not None:
+            return base64.b64decode(str(data), validate=True).decode("ascii")
+        return None if file is None else (path.parent / str(file)).read_text()
+    except (OSError, ValueError, binascii.Error) as exc:
+        raise ConfigError((f"{path}: {name}: {_problem(exc)}",)) from None
+
+
+# --- an exchange ----------------------------------------------------------------------------------
+
+
+class _Status(msgspec.Struct):
+    """How Kubernetes says no."""
+
+    message: str = ""
+
+
+def exchange(
+    access: Access,
+    method: str,
+    path: str,
+    *,
+    body: bytes | None = None,
+    content_type: str = "application/json",
+    timeout_s: float = TIMEOUT_S,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Json:
+    """One request, once; the object that was answered. Raises ClientError."""
+    what = f"{method} {path.partition('?')[0]}"
+
+    async def answer() -> tuple[int, bytes]:
+        client = async_client(
+            access.url,
+            timeout=bounds(timeout_s),
+            headers={"Accept": "application/json", **access.headers()},
+            transport=transport,
+            verify=access.context(),
+        )
+        headers = {} if body is None else {"Content-Type": content_type}
+        async with client, client.stream(method, path, content=body, headers=headers) as response:
+            where = redirect_of(response.status_code, response.headers.get("Location"))
+            if where is not None:
+                detail = f"HTTP {response.status_code}: {where}; server must name the API server"
+                raise Malformed(access.name, detail)
+            return response.status_code, await read_body(response, BODY_BYTES_MAX)
+
+    try:
+        status, found = carry_out(access.name, answer(), timeout_s)
+    except ClientError as exc:
+        raise type(exc)(exc.target, f"{what}: {exc.detail}") from exc
+    if not 200 <= status < 300:
+        raise _refusal(access.name, what, status, found)
+    if len(found) > BODY_BYTES_MAX or is_too_wide(found):
+        bound = f"more than {BODY_BYTES_MAX} bytes or {VALUES_MAX} values"
+        raise TooLarge(access.name, f"{what}: {bound}")
+    try:
+        return msgspec.json.decode(found, type=Json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        page = f"{HTML_PAGE}, and not the Kubernetes API"
+        instead = page if is_html(found) else "a body that is no object"
+        raise Malformed(access.name, f"{what}: HTTP {status} with {instead}") from exc
+
+
+def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
+    """In the server's own words: it names resources and fields, never what stands in a secret."""
+    try:
+        said = without_secrets(msgspec.json.decode(body, type=_Status).message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        said = HTML_PAGE if is_html(body) else ""
+    return error_of(name, status, f"{what}: HTTP {status}" + (f": {said}" if said else ""))

@@ -1,0 +1,180 @@
+"""What is looked up in Kubernetes: GETs, paged and bounded, and what we may do there.
+
+Called by remedy's drivers, the toolbox and discovery. What changes anything is in clients.write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx
+import msgspec
+
+from offsetwatch.clients.kubernetes.access import Access, exchange
+from offsetwatch.errors import Malformed, NotFound
+
+PAGE: Final = 250
+OBJECTS_MAX: Final = 10_000
+STRIMZI: Final = "kafka.strimzi.io"
+_AUTHORIZATION: Final = "authorization.k8s.io"
+# Newest first: what a newer one serves, an operator that knows it understands.
+VERSIONS: Final = ("v1", "v1beta2")
+
+_PARTS: Final = ("metadata", "spec", "status", "data")
+
+Json = dict[str, Any]
+_Answer = TypeVar("_Answer")
+
+
+class KubeReader:
+    """One API server. Thread-safe. `transport` is the seam for tests."""
+
+    def __init__(
+        self, access: Access, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.access = access
+        self._transport = transport
+        self._version: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.access.name
+
+    def strimzi_version(self) -> str:
+        """The newest version of Strimzi's resources that is served and that we know. Raises
+        NotFound where there is none.
+        """
+        if self._version is None:
+            try:
+                group = self.get(f"/apis/{STRIMZI}")
+            except NotFound as exc:
+                raise NotFound(self.name, "Strimzi's resources are not installed") from exc
+            listed = group.get("versions")
+            served = {
+                str(at.get("version"))
+                for at in (listed if isinstance(listed, list) else ())
+                if isinstance(at, dict)
+            }
+            known = [version for version in VERSIONS if version in served]
+            if not known:
+                has = ", ".join(sorted(served)) or "none"
+                raise NotFound(self.name, f"no version of Strimzi's resources we know: {has}")
+            self._version = known[0]
+        return self._version
+
+    def resource(self, plural: str, namespace: str, name: str) -> Json:
+        """One of Strimzi's. Raises NotFound."""
+        return self._of_strimzi(
+            lambda version: self.get(strimzi_path(version, plural, namespace, name))
+        )
+
+    def resources(self, plural: str, namespace: str, *, label: str | None = None) -> list[Json]:
+        """All of Strimzi's of one kind in a namespace; `label` selects, as `a=b`."""
+        return self._of_strimzi(
+            lambda version: self.all(strimzi_path(version, plural, namespace), label=label)
+        )
+
+    def _of_strimzi(self, ask: Callable[[str], _Answer]) -> _Answer:
+        """Return what is answered in the version that is served; an upgrade may have ended the one
+        that was found before.
+        """
+        before = self._version
+        try:
+            return ask(self.strimzi_version())
+        except NotFound:
+            self._version = None
+            if before is None or self.strimzi_version() == before:
+                raise
+        return ask(self.strimzi_version())
+
+    def config_map(self, namespace: str, name: str) -> Json:
+        """Raises NotFound."""
+        return self.get(config_map_path(namespace, name))
+
+    def secret(self, namespace: str, name: str) -> Json:
+        """Its values must not be told. Raises NotFound."""
+        space = quote(namespace, safe="")
+        return self.get(f"/api/v1/namespaces/{space}/secrets/{quote(name, safe='')}")
+
+    def may(self, verb: str, group: str, plural: str, namespace: str, name: str = "") -> bool:
+        """Whether whoever we are may do this (a SelfSubjectAccessReview, which nothing keeps)."""
+        asked = {
+            "verb": verb,
+            "group": group,
+            "resource": plural,
+            "namespace": namespace,
+            "name": name,
+        }
+        review = {
+            "apiVersion": f"{_AUTHORIZATION}/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        found = exchange(
+            self.access,
+            "POST",
+            f"/apis/{_AUTHORIZATION}/v1/selfsubjectaccessreviews",
+            body=msgspec.json.encode(review),
+            transport=self._transport,
+        )
+        return mapping(found.get("status")).get("allowed") is True
+
+    def get(self, path: str) -> Json:
+        """Whatever is there. Raises Malformed for what is no object of Kubernetes."""
+        found = exchange(self.access, "GET", path, transport=self._transport)
+        self._check(path, found)
+        return found
+
+    def _check(self, path: str, found: object) -> None:
+        """Raise Malformed unless the parts that every object may have are maps, if they are there:
+        what stands in them is the API server's to check.
+        """
+        if not isinstance(found, dict):
+            raise Malformed(self.name, f"GET {path.partition('?')[0]}: an item that is no object")
+        metadata = found.get("metadata")
+        parts = [(name, found.get(name)) for name in _PARTS]
+        parts += [(name, mapping(metadata).get(name)) for name in ("labels", "annotations")]
+        for name, part in parts:
+            if part is not None and not isinstance(part, dict):
+                raise Malformed(self.name, f"GET {path.partition('?')[0]}: {name} is no map")
+
+    def all(self, path: str, *, label: str | None = None) -> list[Json]:
+        """A list, page by page."""
+        found: list[Json] = []
+        after = ""
+        while True:
+            asked = {"limit": str(PAGE)}
+            asked |= {"labelSelector": label} if label else {}
+            asked |= {"continue": after} if after else {}
+            page = self.get(f"{path}?{urlencode(asked)}")
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise Malformed(self.name, f"GET {path}: no list")
+            for item in items:
+                self._check(path, item)
+            found += items
+            after = str(mapping(page.get("metadata")).get("continue") or "")
+            if not after:
+                return found
+            if len(found) > OBJECTS_MAX:
+                raise Malformed(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
+
+
+def mapping(found: object) -> Json:
+    """Return a map, or an empty one in place of anything else."""
+    return found if isinstance(found, dict) else {}
+
+
+def strimzi_path(version: str, plural: str, namespace: str, name: str | None = None) -> str:
+    """Where one of Strimzi's resources lives, or all of its kind."""
+    path = f"/apis/{STRIMZI}/{version}/namespaces/{quote(namespace, safe='')}/{plural}"
+    return path if name is None else f"{path}/{quote(name, safe='')}"
+
+
+def config_map_path(namespace: str, name: str | None = None) -> str:
+    """Where a ConfigMap lives, or all of them."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+    return path if name is None else f"{path}/{quote(name, safe='')}"

@@ -1,0 +1,207 @@
+"""The check of a stretch of a log by its checksums, in a process of its own.
+
+librdkafka finds a batch that fails its sum, tells it, and goes on at a wrong place of the broker's
+answer. What it takes that for is chance: seen with 2.16 were a jump to another offset and an
+assertion that ends the process. The daemon must not end by what it is to find. So a child reads the
+stretch again, one batch at a time, and says how far it got. If it dies on the way, it may have been
+over the batch behind, which was fetched before the child could say that this one is fine: others
+are asked for this place alone, and only where they all die, there it was.
+
+Called by clients.records_read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from signal import SIGABRT, SIGBUS, SIGFPE, SIGSEGV
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka as ck
+
+from offsetwatch.model.topology import TopicPartition
+
+POLL_S: Final = 0.1
+LOOK_S: Final = 0.02
+DEATHS: Final = 4  # the first, and those that were asked for its place alone
+NOTHING_BEHIND_MS: Final = 500  # in which a child says that what it was asked for has come
+_CHILD: Final = (
+    "import json, sys; asked = json.load(sys.stdin); sys.path[:] = asked['path']; "
+    "from offsetwatch.clients.records.checksum import main; main(asked)"
+)
+_FINE, _BAD, _GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
+_DEADLY: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
+_BAD_BATCH: Final = {
+    ck.KafkaError._BAD_MSG,  # noqa: SLF001 - librdkafka's local codes are spelt like this
+    ck.KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+    ck.KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001 - a batch of no format there is
+    ck.KafkaError.INVALID_MSG,
+}
+
+
+class Checked(NamedTuple):
+    """How far the stretch is known to be sound, and whether what comes next is known not to be."""
+
+    sound_to: int
+    corrupt: bool
+
+
+def bad_batch(error: ck.KafkaError) -> bool:
+    """Whether this event is about a batch that fails its sum or cannot be decoded."""
+    return error.code() in _BAD_BATCH
+
+
+def check(
+    settings: Mapping[str, Any], at: TopicPartition, start: int, end: int, timeout_s: float
+) -> Checked:
+    """Read from `start` to before `end`, both offsets of the log, with checksums. `settings` are a
+    consumer's.
+    """
+    deadline = time.monotonic() + timeout_s
+    asked: dict[str, Any] = {
+        "path": sys.path,
+        "settings": {
+            name: value
+            for name, value in settings.items()
+            if not callable(value) and name != "logger"  # of no use there
+        },
+        "hooks": {name: _named(value) for name, value in settings.items() if name == "oauth_cb"},
+        "topic": at.topic,
+        "partition": at.partition,
+    }
+
+    def read(wanted: Stretch) -> Read:
+        left_s = max(0.0, deadline - time.monotonic())
+        return _read_by_child({**asked, **wanted._asdict(), "timeout_s": left_s}, left_s)
+
+    return judged(read, start, end)
+
+
+class Ended(Enum):
+    """How a child did: all was fine, a batch was bad, it died, or nothing is known."""
+
+    FINE = "fine"
+    BAD = "bad"
+    DIED = "died"
+    UNKNOWN = "unknown"
+
+
+class Stretch(NamedTuple):
+    """From one offset to before another. alone: that is one place, and another child died there."""
+
+    start: int
+    end: int
+    alone: bool = False
+
+
+class Read(NamedTuple):
+    """How a child ended, and what it got to; everything before that is sound."""
+
+    ended: Ended
+    reached: int
+
+
+def judged(read: Callable[[Stretch], Read], start: int, end: int) -> Checked:
+    """What is to be said of a stretch; `read` has a child read one."""
+    position, deaths = start, 0
+    while position < end:
+        wanted = Stretch(position, position + 1, alone=True) if deaths else Stretch(position, end)
+        ended, reached = read(wanted)
+        if ended is Ended.FINE:
+            position, deaths = wanted.end, 0
+        elif ended is not Ended.DIED:
+            return Checked(min(reached, end), corrupt=ended is Ended.BAD)
+        elif reached > position:
+            position, deaths = min(reached, end), 1
+        else:
+            deaths += 1
+            if deaths == DEATHS:
+                return Checked(position, corrupt=True)
+    return Checked(max(start, end), corrupt=False)
+
+
+def _read_by_child(told_to: Mapping[str, Any], timeout_s: float) -> Read:
+    start = told_to["start"]
+    if timeout_s <= 0:
+        return Read(Ended.UNKNOWN, start)
+    child = subprocess.Popen(  # noqa: S603 - this Python, these words; the rest goes over a pipe
+        [sys.executable, "-c", _CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # an assertion of librdkafka's
+        text=True,
+    )
+    with child:
+        try:
+            told, _ = child.communicate(json.dumps(told_to), timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            told, _ = child.communicate()
+            return Read(Ended.UNKNOWN, _reached(told, start))
+    ends = {_FINE: Ended.FINE, _BAD: Ended.BAD, **dict.fromkeys(_DEADLY, Ended.DIED)}
+    return Read(ends.get(child.returncode, Ended.UNKNOWN), _reached(told, start))
+
+
+def _named(hook: Any) -> str:
+    return f"{hook.__module__}:{hook.__qualname__}"
+
+
+def _reached(told: str, start: int) -> int:
+    """By its last whole line."""
+    lines = told.split("\n")[:-1]
+    return max(start, int(lines[-1])) if lines else start
+
+
+# --- the child ------------------------------------------------------------------------------------
+
+
+def main(asked: dict[str, Any]) -> None:
+    """Read what is asked for; one line for each position that was reached."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # records are nobody's business
+    settings = {
+        **asked["settings"],
+        "check.crcs": True,
+        "enable.partition.eof": True,
+        "fetch.message.max.bytes": 1,  # a broker gives one batch then, whole
+        "log_level": 0,
+    }
+    if asked["hooks"]:
+        from offsetwatch.config.types import function_of  # noqa: PLC0415 - pydantic takes its time
+
+        settings |= {name: function_of(hook) for name, hook in asked["hooks"].items()}
+    if asked["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
+        settings["fetch.queue.backoff.ms"] = NOTHING_BEHIND_MS
+    consumer = ck.Consumer(settings)
+    consumer.assign([ck.TopicPartition(asked["topic"], asked["partition"], asked["start"])])
+    code = _read(consumer, asked)
+    sys.stdout.flush()
+    os._exit(code)  # a client that has met a bad batch may not come to an end
+
+
+def _read(consumer: ck.Consumer, asked: Mapping[str, Any]) -> int:
+    deadline = time.monotonic() + asked["timeout_s"]
+    while time.monotonic() < deadline:
+        if asked["alone"]:
+            time.sleep(LOOK_S)
+        message = consumer.poll(0 if asked["alone"] else POLL_S)
+        if message is None:
+            continue
+        error, offset = message.error(), message.offset() or 0
+        if error is None:
+            if offset >= asked["end"] - 1:
+                return _FINE
+            print(offset + 1, flush=True)  # noqa: T201 - this is what it is for
+        elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
+            return _FINE
+        elif bad_batch(error):
+            print(max(offset, asked["start"]), flush=True)  # noqa: T201
+            return _BAD
+        elif message.topic() == asked["topic"]:
+            return _GIVEN_UP
+    return _GIVEN_UP

@@ -1,0 +1,122 @@
+"""The first readable record at or after an offset, of many partitions at once.
+
+Called by ingest.probe. Only a read tells a record from a transaction marker, or from an offset that
+compaction left empty, and what the timestamp of a record is. Nothing here joins a group, commits,
+or keeps what a record holds.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka.clients import made, timestamp_of
+from offsetwatch.clients.kafka.errors import ConnectionErrors, translate, translated
+from offsetwatch.errors import ClientError, Unreachable
+from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.topology import TopicPartition
+
+# A record is wanted, and a broker gives whole batches: the first one however large, of the others
+# those that fit. librdkafka asks for twice as much where not one did.
+PARTITION_BYTES: Final = 16 * 1024
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # of one broker, unless a single batch is larger
+POLL_S: Final = 0.1
+_APPENDED: Final = ck.TIMESTAMP_LOG_APPEND_TIME
+
+Answer = FirstRecord | NothingUpTo | ClientError
+
+
+class ProbeReader:
+    """Reads single records of one Kafka cluster; committed ones only, or all. For one thread."""
+
+    def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool) -> None:
+        self.name = name
+        self._errors = ConnectionErrors()
+        settings: dict[str, Any] = {
+            **properties,
+            # Required by the API; never joined and never committed to.
+            "group.id": f"offsetwatch-{uuid.uuid4()}",
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            # Retention may take what we are about to read: say so.
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True,
+            "fetch.message.max.bytes": PARTITION_BYTES,
+            "fetch.max.bytes": ANSWER_BYTES_MAX,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 10,
+            "queued.min.messages": 1,  # nothing is read ahead
+            **self._errors.settings,
+        }
+        self._consumer = made(name, ck.Consumer, settings)
+
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        timeout_s: float,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> dict[TopicPartition, Answer]:
+        """What stands first at or after these offsets. Partitions that gave no answer within
+        `timeout_s` are left out.
+
+        Raises the error of the cluster if not one partition answered.
+        """
+        found: dict[TopicPartition, Answer] = {}
+        self._errors.clear()
+        deadline = time.monotonic() + timeout_s
+        wanted = [ck.TopicPartition(at.topic, at.partition, start) for at, start in starts.items()]
+        with translated(self.name):
+            self._consumer.assign(wanted)
+            try:
+                while len(found) < len(starts) and not stopped():
+                    left_s = deadline - time.monotonic()
+                    if left_s <= 0:
+                        break
+                    message = self._consumer.poll(min(POLL_S, left_s))
+                    if message is not None:
+                        self._take(message, starts, found)
+            finally:
+                self._consumer.unassign()
+        if not found and self._errors:
+            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
+        return found
+
+    def close(self) -> None:
+        """Leave; no commit is made."""
+        self._consumer.close()
+
+    def _take(
+        self,
+        message: ck.Message,
+        starts: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, Answer],
+    ) -> None:
+        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        if at not in starts:
+            error = message.error()
+            if error is not None:  # of no partition: of the cluster
+                self._errors.add(error)
+            return
+        if at in found:
+            return
+        found[at] = self._answer(message, starts[at])
+        # What was fetched with it is thrown away inside librdkafka.
+        self._consumer.incremental_unassign([ck.TopicPartition(at.topic, at.partition)])
+
+    def _answer(self, message: ck.Message, start: int) -> Answer:
+        error, offset = message.error(), message.offset()
+        if error is None:
+            return FirstRecord(
+                offset=start if offset is None else offset,
+                at=timestamp_of(message),
+                appended=message.timestamp()[0] == _APPENDED,
+            )
+        if error.code() == ck.KafkaError._PARTITION_EOF and offset is not None:  # noqa: SLF001
+            return NothingUpTo(max(start, offset))
+        return translate(f"{self.name}/{message.topic()}", error)

@@ -1,0 +1,289 @@
+"""Records of one partition, bytes exactly as they are: what quarantine keeps and a search decodes.
+
+Called by remedy's drivers and by ingest. Partitions are assigned: nothing here joins a group,
+commits, writes, or creates a topic.
+
+Sums are checked elsewhere (clients.records_check). A batch whose sum is right and whose records are
+cut short is passed over in silence: such a read runs out of time, as one does that is too slow. It
+raises IncompleteRead, and so does every read that got less far than was asked for: a window that is
+returned is never short of records.
+
+A header's name ends at its first NUL, in librdkafka as in what is read here.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from operator import methodcaller
+from types import TracebackType
+from typing import Any, Final, Self
+
+import confluent_kafka as ck
+
+from offsetwatch.clients.kafka.clients import made
+from offsetwatch.clients.kafka.errors import ConnectionErrors, translate
+from offsetwatch.clients.records.checksum import Checked, bad_batch, check
+from offsetwatch.errors import Malformed, TimedOut, Unreachable, Unsettled
+from offsetwatch.model.records import Headers, IncompleteRead, RawRecord, TimestampType, Window
+from offsetwatch.model.topology import TopicPartition
+
+__all__ = ["IncompleteRead", "RawRecord", "RecordReader", "Window"]
+
+POLL_S: Final = 0.1
+RECEIVE_BYTES_MAX: Final = 512 * 1024 * 1024  # a broker gives the first batch, however large
+_NO_TIMESTAMP: Final = -1  # as Kafka writes it
+_TYPES: Final[dict[int, TimestampType]] = {
+    ck.TIMESTAMP_CREATE_TIME: "create",
+    ck.TIMESTAMP_LOG_APPEND_TIME: "append",
+}
+# Names that are no UTF-8 leave an exception behind beside a list with holes in it, which must not
+# be touched. This way of calling looks for the exception every time, Python's own shortcut for
+# methods that are called often does not.
+_headers_of: Final = methodcaller("headers")
+
+
+class RecordReader:
+    """Reads records of one Kafka cluster; committed ones only, or all. For one thread.
+
+    check_crcs  whether what was read is checked by its sums, which takes another process half a
+                second; without, the bytes of a bad batch come as far as they can be told apart
+    """
+
+    def __init__(
+        self, name: str, properties: Mapping[str, Any], *, committed: bool, check_crcs: bool = True
+    ) -> None:
+        self.name = name
+        self._check_crcs = check_crcs
+        self._errors = ConnectionErrors()
+        self._settings: dict[str, Any] = {
+            **properties,
+            # Required by the API; never joined and never committed to.
+            "group.id": f"offsetwatch-{uuid.uuid4()}",
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "allow.auto.create.topics": False,
+            # Retention may take what we are about to read: say so.
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "check.crcs": False,
+            "enable.partition.eof": True,
+            "receive.message.max.bytes": RECEIVE_BYTES_MAX,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 10,
+            "queued.min.messages": 1,  # nothing is read ahead
+            **self._errors.settings,
+        }
+        self._made: ck.Consumer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave; no commit is made."""
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    def window(
+        self,
+        at: TopicPartition,
+        start: int,
+        *,
+        until: int | None = None,
+        count_max: int,
+        bytes_max: int,
+        timeout_s: float,
+    ) -> Window:
+        """Read from `start` up to the end, to `until` (without it), or to the bounds: so many
+        records, so many bytes (one record may be larger). Where the log begins later by now, it is
+        read from there. `timeout_s` is for the read, and again for the check of its sums.
+
+        Raises NotFound for a partition that is not there, TopicChanged where the log ends before
+        `start`, IncompleteRead where time ran out on the way, TimedOut or Unreachable if nobody
+        answers, Unsettled where the broker names no end of the log, Malformed for a record whose
+        headers cannot be told.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._errors.clear()
+        log_start, end = self._bounds(at, timeout_s)
+        found = _Found(max(start, log_start), end, until, count_max, bytes_max)
+        if found.done:
+            return Window((), found.position, end, log_start)
+        self._read(at, found, deadline)
+        short = "" if found.is_complete else f"read up to {found.position} of {found.last}"
+        if self._check_crcs:
+            checked = check(self._settings, at, found.start, found.position, timeout_s)
+            if checked.sound_to < found.position and not checked.corrupt:
+                short = f"checksums verified up to {checked.sound_to} of {found.position}"
+            found.cut(checked)
+        end = max(end, found.position)  # it may have grown meanwhile
+        window = Window(tuple(found.records), found.position, end, log_start, found.corrupt_at)
+        if short and found.corrupt_at is None:
+            raise IncompleteRead(self._target(at), f"{short} in {timeout_s:g} s", window)
+        return window
+
+    def _read(self, at: TopicPartition, found: _Found, deadline: float) -> None:
+        """Let the window grow until it is done, or until the deadline (monotonic)."""
+        consumer = self._consumer
+        try:
+            consumer.assign([ck.TopicPartition(at.topic, at.partition, found.position)])
+            while not found.done:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    break
+                message = consumer.poll(min(POLL_S, left_s))
+                if message is not None:
+                    self._take(message, at, found)
+            consumer.unassign()
+        except ck.KafkaException as exc:
+            raise translate(self._target(at), exc.args[0]) from exc
+        if found.corrupt_at is not None:
+            self.close()  # what it would go on with is not to be relied on
+
+    @property
+    def _consumer(self) -> ck.Consumer:
+        if self._made is None:
+            self._made = made(self.name, ck.Consumer, self._settings)
+        return self._made
+
+    def _target(self, at: TopicPartition) -> str:
+        return f"{self.name}/{at.topic}-{at.partition}"
+
+    def _bounds(self, at: TopicPartition, timeout_s: float) -> tuple[int, int]:
+        wanted = ck.TopicPartition(at.topic, at.partition)
+        try:
+            found = self._consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
+        except ck.KafkaException as exc:
+            told = translate(self._target(at), exc.args[0])
+            if isinstance(told, TimedOut | Unreachable) and self._consumer.poll(0) is None:
+                told = self._errors.pop(self.name) or told
+            raise told from exc
+        if found is None:
+            raise TimedOut(self._target(at), "no answer with its log start and end in time")
+        if min(found) < 0:  # while a broker goes or comes, and without an error
+            raise Unsettled(self._target(at), "the broker gave no offset")
+        return found
+
+    def _take(self, message: ck.Message, at: TopicPartition, found: _Found) -> None:
+        error, offset = message.error(), message.offset()
+        if error is not None:
+            if message.topic() != at.topic:
+                self._errors.add(error)  # of the cluster; librdkafka tries again
+            elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
+                found.ended(offset)
+            elif bad_batch(error):
+                found.corrupted(offset)
+            else:
+                raise translate(self._target(at), error)
+        elif found.wants(offset):
+            found.take(_record(message, self._target(at)))
+
+
+class _Found:
+    """A window that grows.
+
+    last    where it is to end, unless a bound ends it before: the end of the log as it was when the
+            read began, or `until`
+    """
+
+    def __init__(
+        self, start: int, end: int, until: int | None, count_max: int, bytes_max: int
+    ) -> None:
+        self.records: list[RawRecord] = []
+        self.start = self.position = start
+        self.last = end if until is None else min(end, until)
+        self.corrupt_at: int | None = None
+        self.done = count_max < 1 or (until is not None and until <= start)
+        self._until = until
+        self._count_max = count_max
+        self._bytes_left = bytes_max
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether nothing is missing. That a log ends before `start`, only the broker says."""
+        return self.done or self.start <= self.last <= self.position
+
+    def ended(self, offset: int | None) -> None:
+        """Note that nothing more is there; markers of transactions have been passed by then. A
+        replica that is behind its leader says so before the end, and has more later.
+        """
+        self.position = max(self.position, offset or 0)
+        if self._until is not None:
+            self.position = min(self.position, self._until)
+        self.done = self.position >= self.last
+
+    def corrupted(self, offset: int | None) -> None:
+        """A batch that begins here, or began before what was asked for."""
+        if self._until is None or (offset or 0) < self._until:
+            self.corrupt_at = self.position = max(self.position, offset or 0)
+        else:
+            self.position = self._until
+        self.done = True
+
+    def cut(self, checked: Checked) -> None:
+        """Keep what is known to be sound."""
+        if checked.sound_to < self.position:
+            self.records = [at for at in self.records if at.offset < checked.sound_to]
+            self.position = checked.sound_to
+            self.corrupt_at = checked.sound_to if checked.corrupt else None
+
+    def wants(self, offset: int | None) -> bool:
+        """Whether the record at this offset is within what was asked for."""
+        if self._until is not None and (offset or 0) >= self._until:
+            self.position = self._until
+            self.done = True
+        return not self.done
+
+    def take(self, record: RawRecord) -> None:
+        """The next one, if there is room for it."""
+        self._bytes_left -= record.size_bytes
+        if self._bytes_left < 0 and self.records:
+            self.done = True
+            return
+        self.records.append(record)
+        self.position = record.offset + 1
+        self.done = len(self.records) >= self._count_max or self._bytes_left <= 0
+
+
+def _record(message: ck.Message, target: str) -> RawRecord:
+    offset = message.offset()
+    assert offset is not None
+    kind, stamp = message.timestamp()
+    stamped = kind in _TYPES and stamp != _NO_TIMESTAMP
+    epoch = message.leader_epoch()
+    return RawRecord(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=offset,
+        leader_epoch=epoch if epoch is not None and epoch >= 0 else None,
+        timestamp_ms=stamp if stamped else None,
+        timestamp_type=_TYPES[kind] if stamped else "none",
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=_headers(message, f"{target}@{offset}"),
+    )
+
+
+def _headers(message: ck.Message, target: str) -> Headers:
+    try:
+        found: Any = _headers_of(message)
+    except (SystemError, UnicodeDecodeError) as exc:
+        raise Malformed(
+            target, "the name of a header is no UTF-8, and cannot be read here"
+        ) from exc
+    return tuple((name, _bytes(value)) for name, value in found or ())
+
+
+def _bytes(found: object) -> bytes | None:
+    return found if isinstance(found, bytes) else None

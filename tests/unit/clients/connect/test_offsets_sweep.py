@@ -1,0 +1,563 @@
+"""The sweep against real sockets: every connector once, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import os
+import ssl
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from offsetwatch.clients.connect import offsets_sweep
+from offsetwatch.clients.connect.keep_alive import LARGE_BYTES, KeptConnection
+from offsetwatch.clients.connect.offsets_sweep import (
+    ANNOUNCED,
+    FAILURES_IN_A_ROW,
+    IN_FLIGHT,
+    REFUSALS_MAX,
+    ConnectSweep,
+    Listener,
+)
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, REBALANCE, offsets_path
+from offsetwatch.clients.http.body import VALUES_MAX
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
+    ClientError,
+    Conflict,
+    CutOff,
+    Denied,
+    Malformed,
+    Refused,
+    ServerError,
+    Throttled,
+    TimedOut,
+    TooLarge,
+    Unreachable,
+)
+
+from lab.certificates import Authority
+from lab.ports import free_port
+from tests.fakes.swept import MISSING, SweptWorker, offsets, swept
+
+NAMES = [f"c{number}" for number in range(300)]
+LATE_S = 120.0  # of a test that would hang
+
+
+class Heard:
+    """What a sweep told, in order; each telling checked against what a worker had seen."""
+
+    def __init__(self, stopped=lambda: False) -> None:
+        self.announced: list[str] = []
+        self.answers: list[tuple[str, bytes]] = []
+        self.at_once: list[int] = []
+        self.listener = Listener(self.announce, self.take, stopped)
+
+    def announce(self, names) -> bool:
+        self.announced += names
+        self.at_once.append(len(names))
+        return True
+
+    def take(self, answers) -> None:
+        self.answers += answers
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(name for name, _ in self.answers)
+
+
+def sweep(*urls: str, timeout_s: float = LATE_S, **access: Any) -> ConnectSweep:
+    return ConnectSweep("lab", urls, timeout_s, **access)
+
+
+def error_of(swept_by: ConnectSweep, names=("a",), heard: Heard | None = None) -> ClientError:
+    with pytest.raises(ClientError) as caught:
+        swept_by.offsets(list(names), (heard or Heard()).listener)
+    return caught.value
+
+
+def test_every_connector_is_answered_once_over_all_workers():
+    heard = Heard()
+    with swept(lambda name: (200, f'{{"offsets":"{name}"}}'.encode())) as one, swept() as two:
+        two.answer = one.answer
+        sweep(one.url, two.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert all(body == f'{{"offsets":"{name}"}}'.encode() for name, body in heard.answers)
+        assert one.asked
+        assert two.asked
+
+
+def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_kept():
+    all_at_once = threading.Barrier(IN_FLIGHT)
+
+    def together(name: str) -> tuple[int, bytes]:
+        all_at_once.wait(LATE_S)
+        return 200, offsets()
+
+    with swept(together) as worker:
+        sweep(worker.url).offsets(NAMES, Heard().listener)
+        assert worker.at_once_max == IN_FLIGHT
+        assert worker.connections == IN_FLIGHT
+
+
+def test_a_connector_is_announced_before_it_is_asked_for():
+    heard = Heard()
+    early = []
+
+    def answer(name: str) -> tuple[int, bytes]:
+        if name not in heard.announced:
+            early.append(name)
+        return 200, offsets()
+
+    with swept(answer) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+    assert not early
+    assert heard.announced == NAMES
+    assert max(heard.at_once) == ANNOUNCED
+
+
+def test_what_waited_too_long_for_its_turn_is_announced_anew(monkeypatch):
+    monkeypatch.setattr(offsets_sweep, "ANNOUNCED_S", 0.0)
+    heard = Heard()
+    with swept() as worker:
+        sweep(worker.url).offsets(NAMES[:20], heard.listener)
+    assert heard.names == sorted(NAMES[:20])
+    assert Counter(heard.announced)["c19"] > 1
+
+
+def test_what_could_not_be_announced_is_not_asked_for():
+    heard = Heard()
+
+    def announce(names) -> bool:
+        return heard.announce(names) and "c0" not in names
+
+    with swept() as worker:
+        sweep(worker.url).offsets(NAMES, Listener(announce, heard.take, lambda: False))
+        assert sorted(worker.asked) == heard.names == sorted(NAMES[ANNOUNCED:])
+
+
+# --- workers in trouble --------------------------------------------------------------------------
+
+
+def test_a_worker_that_hangs_costs_the_others_nothing():
+    heard = Heard()
+    with swept() as hanging, swept() as other:
+        hanging.answer = hanging.hang
+        sweep(hanging.url, other.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert len(hanging.asked) == IN_FLIGHT
+        assert set(hanging.asked) <= set(other.asked)
+
+
+def test_two_workers_that_hang_are_no_end_either():
+    heard = Heard()
+    with swept() as one, swept() as two, swept() as well:
+        one.answer, two.answer = one.hang, two.hang
+        sweep(one.url, two.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+
+
+def test_an_answer_that_comes_after_another_workers_is_not_taken_twice():
+    heard = Heard()
+    answered = threading.Event()
+    with swept() as slow, swept() as other:
+
+        def late(name: str) -> tuple[int, bytes]:
+            answered.wait(LATE_S)
+            return 200, offsets()
+
+        def well(name: str) -> tuple[int, bytes]:
+            if name in slow.asked:
+                answered.set()  # both are under way now
+            return 200, offsets()
+
+        slow.answer, other.answer = late, well
+        sweep(slow.url, other.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(lambda _: None, id="cut"),
+        pytest.param(lambda _: (500, b""), id="server-error"),
+        pytest.param(lambda _: (404, b"<html>"), id="starting"),
+        pytest.param(lambda _: (200, b"<html>"), id="not-json"),
+        pytest.param(lambda _: (307, b""), id="redirect"),
+        pytest.param(lambda _: (500, b'{"error_code":409,"message":"x"}'), id="said-otherwise"),
+    ],
+)
+def test_a_worker_in_trouble_is_left_alone_and_the_others_answer(trouble):
+    heard = Heard()
+    with swept(trouble) as bad, swept() as well:
+        sweep(bad.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        # Each of its connections may have been asked once more when the last failure was heard.
+        assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+
+
+def test_a_worker_that_nobody_can_reach_is_left_alone():
+    heard = Heard()
+    with swept() as well:
+        sweep(f"http://127.0.0.1:{free_port()}", well.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+
+
+def test_a_worker_that_fails_now_and_then_goes_on_being_asked():
+    heard = Heard()
+    with swept() as moody, swept() as well:
+        moody.answer = lambda _: (500, b"") if len(moody.asked) % 7 == 0 else (200, offsets())
+        sweep(moody.url, well.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+
+
+def test_a_connection_closed_between_two_questions_is_made_anew():
+    heard = Heard()
+    with swept(headers={"Connection": "close"}) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+        assert heard.names == sorted(NAMES)
+        assert worker.connections == len(NAMES)
+
+
+def test_a_connector_deleted_meanwhile_has_no_answer():
+    heard = Heard()
+    gone = set(NAMES[::3])
+    with swept(lambda name: (404, MISSING) if name in gone else (200, offsets())) as worker:
+        sweep(worker.url).offsets(NAMES, heard.listener)
+        assert len(worker.asked) == len(NAMES)
+    assert heard.names == sorted(set(NAMES) - gone)
+
+
+def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_error():
+    heard = Heard()
+    missing = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    with swept(lambda _: (404, missing)) as old, swept(lambda _: (404, missing)) as older:
+        sweep(old.url, older.url).offsets(NAMES, heard.listener)
+        assert len(old.asked) + len(older.asked) < len(NAMES)
+    assert not heard.answers
+
+
+# --- what ends it --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (409, b"{}", Conflict),
+        (500, b'{"error_code":500,"message":"%s"}' % REBALANCE.encode(), Conflict),
+        (401, b"", Denied),
+        (403, b"", Denied),
+        (400, b"", Refused),
+    ],
+)
+def test_a_sweep_ends_where_nothing_but_refusals_come(status, body, expected):
+    with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
+        found = error_of(sweep(no.url, other.url), NAMES)
+        assert type(found) is expected
+        assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((400, b""), Refused),
+        ((403, b""), Denied),
+        ((409, b"{}"), Conflict),
+        ((500, b""), ServerError),
+        ((502, b"<html>"), ServerError),
+        ((302, b""), Malformed),
+        ((200, b"{"), Malformed),
+        ((200, b"[" * 100_000), Malformed),
+        ((200, b"x" * (BODY_BYTES_MAX + 1)), TooLarge),
+        ((200, b'{"offsets":[' + b"{}," * VALUES_MAX + b"{}]}"), TooLarge),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_odd_connectors_keep_no_other_from_being_read(answer, expected, workers):
+    odd = {"c0", "c1", "c2", "c7", "c299"}  # the first of all, and three in a row
+    heard = Heard()
+    with swept() as one, swept() as two:
+        one.answer = two.answer = lambda name: answer if name in odd else (200, offsets())
+        urls = [one.url, two.url][:workers]
+        refused = sweep(*urls).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(set(NAMES) - odd)
+    assert {name: type(error) for name, error in refused.items()} == dict.fromkeys(odd, expected)
+    assert all(f"/connectors/{name}/offsets" in error.detail for name, error in refused.items())
+
+
+@pytest.mark.parametrize("name", ["a/b", "100%", "..", ".", "a\\b", "%2F", "tab\tname"])
+def test_of_a_name_that_no_path_can_carry_the_reason_is_told(name):
+    heard = Heard()
+    with swept() as worker:
+        worker.answer = lambda _: (400, b"") if not one_segment(worker) else (200, offsets())
+        refused = sweep(worker.url).offsets([name, "a,b", "a b", "ü"], heard.listener)
+    assert heard.names == ["a b", "a,b", "ü"]
+    assert refused[name].detail.endswith("its offsets are in the offsets topic)")
+
+
+def one_segment(worker: SweptWorker) -> bool:
+    """Would Jetty 12 take the path that was asked for last?"""
+    segment = worker.paths[-1].split("/")[2]
+    return not any(at in segment.upper() for at in ("%2F", "%25", "%5C", "%2E", "%09"))
+
+
+def test_a_worker_is_left_alone_as_its_retry_after_says(monkeypatch):
+    waits: list[float] = []
+
+    def put_off(sweep_: object, worker: int, retry_after: str | None) -> bool:
+        waits.append(float(retry_after or -1))
+        return True
+
+    monkeypatch.setattr(offsets_sweep._Sweep, "_waits", put_off)
+    heard = Heard()
+    seen: Counter[str] = Counter()
+    with swept(headers={"Retry-After": "7"}) as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            seen[name] += 1
+            return (429, b"") if seen[name] == 1 and name in {"c3", "c5"} else (200, offsets())
+
+        worker.answer = answer
+        assert not sweep(worker.url).offsets(NAMES, heard.listener)
+    assert heard.names == sorted(NAMES)
+    assert waits == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("after", ["100000000000000000000", "86400", None])
+def test_a_retry_after_beyond_the_bound_is_a_failure_of_that_worker(after, monkeypatch):
+    monkeypatch.setattr(offsets_sweep, "RETRY_AFTER_S", offsets_sweep.RETRY_AFTER_S_MAX + 1)
+    headers = {} if after is None else {"Retry-After": after}
+    with swept(lambda _: (429, b""), headers=headers) as worker:
+        assert type(error_of(sweep(worker.url), NAMES)) is Throttled
+        assert len(worker.asked) <= REFUSALS_MAX + IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lambda _: None, CutOff),
+        (lambda _: (500, b""), ServerError),
+        (lambda _: (302, b""), Malformed),
+        (lambda _: (200, b"{"), Malformed),
+    ],
+)
+def test_a_connector_that_no_worker_answers_for_ends_the_sweep(answer, expected):
+    with swept(answer) as one, swept(answer) as two:
+        found = error_of(sweep(one.url, two.url))
+        assert type(found) is expected
+        assert found.target == "lab"
+        assert found.detail.startswith("GET /connectors/a/offsets: ")
+        assert one.url in found.detail
+        assert two.url in found.detail
+
+
+def test_what_was_answered_before_a_refusal_is_not_lost():
+    heard = Heard()
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            return (409, b"{}") if name == NAMES[-1] else (200, offsets())
+
+        worker.answer = answer
+        assert list(sweep(worker.url).offsets(NAMES, heard.listener)) == [NAMES[-1]]
+    assert heard.names == sorted(NAMES[:-1])
+
+
+def test_workers_that_all_hang_end_it_after_one_deadline():
+    with swept() as one, swept() as two:
+        one.answer, two.answer = one.hang, two.hang
+        found = error_of(sweep(one.url, two.url, timeout_s=0.5), NAMES)
+        assert type(found) is TimedOut
+        assert "no whole answer within 0.5 s" in found.detail
+
+
+def test_an_answer_beyond_the_bound_is_not_held():
+    body = b'"' + b" " * BODY_BYTES_MAX + b'"'
+    with swept(lambda _: (200, body)) as worker:
+        assert type(error_of(sweep(worker.url))) is TooLarge
+
+
+def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
+    large = b'"' + b" " * (2 * LARGE_BYTES) + b'"'
+
+    class Turn(asyncio.Lock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wanted = asyncio.Semaphore(0)
+
+        async def acquire(self) -> Literal[True]:
+            self.wanted.release()
+            return await super().acquire()
+
+    async def read() -> list[bytes]:
+        turn = Turn()
+
+        def connection() -> KeptConnection:
+            return KeptConnection(worker.url, LATE_S, ssl.create_default_context, turn)
+
+        async def ask(name: str) -> bytes:
+            kept = connection()
+            try:
+                return (await kept.get(offsets_path(name), {}, lambda _: BODY_BYTES_MAX))[1]
+            finally:
+                kept.close()
+
+        async with asyncio.timeout(LATE_S), turn:
+            waiting = [asyncio.create_task(ask("large")) for _ in range(3)]
+            assert await ask("small") == offsets()
+            for _ in (turn, *waiting):
+                await turn.wanted.acquire()
+            assert not any(task.done() for task in waiting)
+        async with asyncio.timeout(LATE_S):
+            return list(await asyncio.gather(*waiting))
+
+    with swept(lambda name: (200, large if name == "large" else offsets())) as worker:
+        assert asyncio.run(read()) == [large] * 3
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "deflate", "gzip, identity, gzip"])
+def test_an_answer_that_is_encoded_otherwise_is_not_believed(coding):
+    with swept(lambda _: (200, zipped()), headers={"Content-Encoding": coding}) as worker:
+        assert type(error_of(sweep(worker.url))) is Malformed
+        assert worker.heads[0]["Accept-Encoding"] == "identity"
+
+
+def test_a_proxy_that_always_compresses_is_understood():
+    heard = Heard()
+    with swept(lambda _: (200, zipped()), headers={"Content-Encoding": "gzip"}) as worker:
+        assert not sweep(worker.url).offsets(NAMES, heard.listener)
+    assert heard.answers[0][1] == offsets()
+    assert heard.names == sorted(NAMES)
+
+
+def test_what_gzip_makes_too_large_is_not_decoded():
+    bomb = gzip.compress(bytes(4 * BODY_BYTES_MAX))
+    with swept(lambda _: (200, bomb), headers={"Content-Encoding": "gzip"}) as worker:
+        assert type(error_of(sweep(worker.url))) is TooLarge
+
+
+def zipped() -> bytes:
+    return gzip.compress(offsets())
+
+
+def test_a_stop_ends_it_whoever_hangs():
+    stop = threading.Event()
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes] | None:
+            stop.set()
+            return worker.hang()
+
+        worker.answer = answer
+        sweep(worker.url).offsets(NAMES, Heard(stop.is_set).listener)
+
+
+# --- who we are, and who they are ----------------------------------------------------------------
+
+
+def test_every_question_says_who_asks():
+    auth = Auth.model_validate({"username": "me", "password": "pä:ss"})
+    with swept() as worker:
+        sweep(worker.url, auth=auth).offsets(NAMES[:8], Heard().listener)
+        told = {head["Authorization"] for head in worker.heads}
+        assert told == {"Basic " + base64.b64encode("me:pä:ss".encode()).decode()}
+        assert {head["Accept"] for head in worker.heads} == {"application/json"}
+        assert {head["Host"] for head in worker.heads} == {worker.url.removeprefix("http://")}
+
+
+def test_a_token_that_is_renewed_meanwhile_is_the_new_one(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
+    renewing, renewed = threading.Lock(), tmp_path / "renewed"
+    with swept() as worker:
+
+        def answer(name: str) -> tuple[int, bytes]:
+            with renewing:
+                if not renewed.exists():
+                    renewed.write_text("two\n")
+                    os.link(renewed, tmp_path / "new")
+                    (tmp_path / "new").replace(path)
+            return 200, offsets()
+
+        worker.answer = answer
+        sweep(worker.url, auth=auth).offsets(NAMES[:20], Heard().listener)
+        # Requests overlap: the last one to arrive may have been sent before the token was renewed.
+        assert worker.heads[0]["Authorization"] == "Bearer one"
+        assert "Bearer two" in {head["Authorization"] for head in worker.heads}
+
+
+def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path):
+    (tmp_path / "token").write_text("one\n")
+    auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
+    (tmp_path / "token").unlink()
+    with swept() as worker:
+        found = error_of(sweep(worker.url, auth=auth))
+        assert type(found) is Unreachable
+        assert "auth.bearer_token_file" in found.detail
+        assert not worker.asked
+
+
+def test_a_path_before_the_api_is_kept_and_any_name_is_one_segment_of_it():
+    with swept() as worker:
+        sweep(f"{worker.url}/connect-a/").offsets(["a/b ?#é"], Heard().listener)
+        assert worker.paths == ["/connect-a/connectors/a%2Fb%20%3F%23%C3%A9/offsets"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def wants_certificates(authority: Authority) -> ssl.SSLContext:
+    mine = authority.issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.cert, mine.key)
+    context.load_verify_locations(authority.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_a_client_certificate_opens_the_door(wants_certificates, authority):
+    client = authority.issue("client", password="hunter2")
+    tls = Tls.model_validate(
+        {
+            "ca_file": authority.ca,
+            "cert_file": client.cert,
+            "key_file": client.key,
+            "key_password": "hunter2",
+        }
+    )
+    heard = Heard()
+    with swept(tls=wants_certificates) as worker:
+        sweep(worker.url, tls=tls).offsets(NAMES, heard.listener)
+        assert worker.connections == IN_FLIGHT
+    assert heard.names == sorted(NAMES)
+
+
+def test_without_a_client_certificate_the_worker_refuses(wants_certificates, authority):
+    with swept(tls=wants_certificates) as worker:
+        found = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
+        assert type(found) in {Denied, CutOff}
+        assert not worker.asked
+
+
+def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_path):
+    with swept(tls=wants_certificates) as worker:
+        found = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
+        assert type(found) is Unreachable
+        assert "its certificate is not trusted: " in found.detail
+        assert not worker.asked
+
+
+def test_a_worker_with_anothers_name_is_not_asked(wants_certificates, authority):
+    with swept(tls=wants_certificates) as worker:
+        url = worker.url.replace("127.0.0.1", "127.0.0.2")
+        assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is Unreachable
+        assert not worker.asked

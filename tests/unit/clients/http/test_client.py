@@ -1,0 +1,131 @@
+"""Every client that speaks HTTP, given the same odd answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from offsetwatch.cli.remote.listener import Asking
+from offsetwatch.cli.remote.listener import Listener as ControlListener
+from offsetwatch.cli.remote.read_listener import ReadListener, document
+from offsetwatch.clients.connect.clock_probe import worker_time
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, Listener
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.http.webhook import Webhook
+from offsetwatch.clients.kubernetes.access import Access, exchange
+from offsetwatch.clients.write.connect import ConnectWriter
+from offsetwatch.errors import ClientError, OffsetwatchError
+from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.model.driver import Answer
+
+from tests.fakes.worker import ok, serving
+
+SECRET = "hunter2"
+PAGE = b"\xef\xbb\xbf\n<!DOCTYPE html><title>Log in, hunter2</title>"
+Ask = Callable[[str], object]
+
+
+def read(url: str) -> object:
+    return ConnectReader("lab", (url,), 10.0).root()
+
+
+def change(url: str) -> object:
+    return ConnectWriter("lab", (url,)).send("PUT", "/connectors/a/stop")
+
+
+def sweep(url: str) -> object:
+    told: list[tuple[str, bytes]] = []
+    listener = Listener(lambda _: True, told.extend, lambda: False)
+    for error in ConnectSweep("lab", (url,), 10.0).offsets(["a"], listener).values():
+        raise error
+    return told
+
+
+def notify(url: str) -> object:
+    return Webhook("on-call", lambda: f"{url}/{SECRET}", 10.0).post(b"{}")
+
+
+def kubernetes(url: str) -> object:
+    return exchange(Access(url), "GET", "/api")
+
+
+def control(url: str) -> object:
+    asking = Asking(ControlListener(url))
+    try:
+        return asking.read(asking.ask("GET", "/plans"), dict)
+    finally:
+        asking.close()
+
+
+def daemon(url: str) -> object:
+    return document(ReadListener(None, url), "/api/v1/findings")
+
+
+def probe(url: str) -> object:
+    return worker_time(url, 10.0)
+
+
+READING = [read, sweep, kubernetes, control]
+EVERY = [*READING, change, notify, probe]
+
+
+def words(ask: Ask, url: str) -> str:
+    """What is said of an answer, whoever says it."""
+    try:
+        answer = ask(url)
+    except OffsetwatchError as exc:
+        return str(exc)
+    return of_request(answer, done=frozenset({202})).said
+
+
+@pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify])
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Keep", "308 Moved for good"])
+def test_a_redirect_says_where_it_leads_without_what_may_be_secret(ask: Ask, status: str):
+    location = (
+        f"https://u:{SECRET}@login.example.org:8443/;jsessionid={SECRET}?to={SECRET}#{SECRET}"
+    )
+    with serving(ok(b"", status=f"{status}\r\nLocation: {location}")) as server:
+        found = words(ask, server.url)
+    assert f"HTTP {status[:3]}: it redirects to https://login.example.org:8443" in found
+    assert SECRET not in found
+
+
+def test_a_webhooks_redirect_keeps_the_path_to_itself():
+    location = f"https://hooks.example.org/{SECRET}"
+    with serving(ok(b"", status=f"308 Moved\r\nLocation: {location}")) as server:
+        found = words(notify, server.url)
+    assert found == "on-call: HTTP 308: it redirects to https://hooks.example.org"
+
+
+@pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify, daemon])
+@pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized", "403 Forbidden"])
+def test_a_login_page_is_called_one(ask: Ask, status: str):
+    expected = "an HTML page, as of a login or a proxy"
+    with serving(ok(PAGE, kind="text/html; charset=utf-8", status=status)) as server:
+        found = words(ask, server.url)
+    assert expected in found
+    assert SECRET not in found
+
+
+def test_a_login_page_in_place_of_an_answer_acknowledges_no_change():
+    with serving(ok(PAGE, kind="text/html")) as server:
+        reply = ConnectWriter("lab", (server.url,)).send("PATCH", "/connectors/a/offsets")
+    assert of_offsets(reply).answer is Answer.IN_DOUBT
+
+
+@pytest.mark.parametrize("body", [b"ok", b"<p>ok</p>", b""])
+def test_a_short_answer_that_is_called_html_is_delivered(body: bytes):
+    with serving(ok(body, kind="text/html")) as server:
+        notify(server.url)
+
+
+@pytest.mark.parametrize("ask", EVERY)
+def test_a_cookie_is_not_even_parsed(ask: Ask, capfd: pytest.CaptureFixture[str]):
+    cookie = f"a=b; expires=Thu, 01-Dec-{'9' * 5000} 00:00:00 GMT"
+    with warnings.catch_warnings(), suppress(ClientError):
+        warnings.simplefilter("error", UserWarning)  # of http.cookiejar
+        with serving(ok(b"{}", status=f"200 OK\r\nSet-Cookie: {cookie}")) as server:
+            ask(server.url)
+    assert capfd.readouterr().err == ""

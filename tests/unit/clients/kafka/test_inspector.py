@@ -1,0 +1,180 @@
+import struct
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+from offsetwatch.clients.kafka.inspector import KafkaFacts, parse_api_versions, release, release_of
+from offsetwatch.errors import Malformed, NotFound, ServerError, Unreachable
+from offsetwatch.model.topology import TopicPartition
+
+from lab.ports import free_port
+from tests.fakes.broker import PARTITIONS, MockBroker
+
+
+def answer(*entries: tuple[int, int, int], correlation: int = 1, error: int = 0) -> bytes:
+    body = struct.pack(">ihi", correlation, error, len(entries))
+    return body + b"".join(struct.pack(">hhh", *entry) for entry in entries)
+
+
+def test_the_newest_version_of_each_request_is_read():
+    assert parse_api_versions("east", answer((1, 4, 17), (18, 0, 4))) == {1: 17, 18: 4}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        answer((1, 4, 17))[:-1],
+        answer((1, 4, 17), error=35),
+        answer((1, 4, 17), correlation=2),
+        struct.pack(">ihi", 1, 0, 1_000_000),
+    ],
+)
+def test_what_is_no_answer_is_refused(body: bytes):
+    with pytest.raises(Malformed):
+        parse_api_versions("east", body)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "text"),
+    [(10, "older than 2.3"), (11, "2.3 to 2.6"), (13, "3.1 to 3.4"), (17, "3.9 or 4.0")],
+)
+def test_a_release_is_told_by_its_fetch(fetch: int, text: str):
+    assert release_of(fetch) == text
+
+
+def test_a_broker_tells_its_release_and_its_cluster():
+    broker = MockBroker()
+    try:
+        properties = {"bootstrap.servers": broker.bootstrap}
+        broker.produce("orders", b"k", b"v")
+        assert "." in (release("east", properties) or "")
+        found = KafkaFacts("east", properties).cluster()
+    finally:
+        broker.stop()
+    assert (found.brokers, found.topics) == (1, {"orders": PARTITIONS})
+    assert found.cluster_id
+
+
+def test_a_second_bootstrap_server_answers_for_the_first():
+    broker = MockBroker()
+    try:
+        servers = f"127.0.0.1:{free_port()},{broker.bootstrap}"
+        assert release("east", {"bootstrap.servers": servers}) is not None
+    finally:
+        broker.stop()
+
+
+def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[str, int]] = []
+
+    def refuse(address: tuple[str, int], timeout: float) -> None:
+        asked.append(tuple(address))
+        raise OSError("no")
+
+    monkeypatch.setattr("offsetwatch.clients.kafka.inspector.socket.create_connection", refuse)
+    with pytest.raises(Unreachable):
+        release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
+    assert asked == [("::1", 9092), ("b", 1)]
+
+
+def test_nobody_answers():
+    with pytest.raises(Unreachable):
+        release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+
+
+def test_tls_settings_that_only_librdkafka_understands_leave_the_release_unknown():
+    properties = {
+        "bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "security.protocol": "SASL_SSL",
+        "ssl.keystore.location": "/nowhere",
+    }
+    assert release("east", properties) is None
+
+
+def test_a_moment_after_the_last_record_has_no_offset_and_a_missing_topic_is_an_error():
+    # The mock broker knows no timestamps; where there is one, tests/real shows what is found.
+    broker = MockBroker()
+    broker.produce("timed", b"k", b"v", at=10.0)
+    facts = KafkaFacts("east", {"bootstrap.servers": broker.bootstrap})
+    try:
+        at = TopicPartition("timed", 0)
+        assert facts.offsets_at({at: 11.0}) == {at: None}
+        assert facts.offsets_at({}) == {}
+        with pytest.raises(NotFound):
+            facts.offsets_at({TopicPartition("missing", 0): 1.0})
+    finally:
+        broker.stop()
+
+
+# --- what the mock broker does not answer --------------------------------------------------------
+
+
+class Client:
+    """An admin client whose answers are given: the cleanup.policy of each topic, or an error."""
+
+    def __init__(self, policies: Mapping[str, str | int] | None = None) -> None:
+        self.policies = policies or {}
+        self.milliseconds: dict[TopicPartition, int] = {}
+
+    def list_offsets(self, wanted: Mapping[ck.TopicPartition, Any], **_: Any) -> dict[Any, Any]:
+        for at, spec in wanted.items():
+            self.milliseconds[TopicPartition(at.topic, at.partition)] = spec.timestamp
+        return {at: answered(SimpleNamespace(offset=7)) for at in wanted}
+
+    def describe_configs(self, wanted: list[Any], **_: Any) -> dict[Any, Any]:
+        return {resource: self._config(self.policies[resource.name]) for resource in wanted}
+
+    def _config(self, policy: str | int) -> Future[Any]:
+        if isinstance(policy, int):
+            return answered(ck.KafkaException(ck.KafkaError(policy)))
+        return answered({"cleanup.policy": SimpleNamespace(value=policy)})
+
+    def poll(self, _: float) -> None:
+        """No connection has reported anything."""
+
+
+def answered(answer: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+    return future
+
+
+def facts_of(client: Client) -> KafkaFacts:
+    facts = KafkaFacts("east", {"bootstrap.servers": "broker:9092"})
+    facts._made = client  # type: ignore[assignment]
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("moment", "milliseconds"),
+    [(1_700_000_000.0, 1_700_000_000_000), (1.5, 1500), (0.0001, 1), (0.0, 0), (-1.0, 0)],
+)
+def test_a_moment_is_asked_for_in_whole_milliseconds_and_never_an_earlier_one(moment, milliseconds):
+    client, at = Client(), TopicPartition("timed", 0)
+    assert facts_of(client).offsets_at({at: moment}) == {at: 7}
+    assert client.milliseconds == {at: milliseconds}
+
+
+def test_a_policy_that_we_may_not_see_is_not_known_and_no_failure():
+    client = Client({"seen": "compact", "hidden": ck.KafkaError.TOPIC_AUTHORIZATION_FAILED})
+    found = facts_of(client).policies(["seen", "hidden"])
+    assert found == {"seen": "compact", "hidden": None}
+
+
+def test_a_policy_that_a_broker_fails_to_tell_keeps_no_other_from_being_known():
+    client = Client({"seen": "compact", "broken": ck.KafkaError.UNKNOWN})
+    found = facts_of(client).policies(["seen", "broken"])
+    assert found == {"seen": "compact", "broken": None}
+
+
+def test_that_no_policy_can_be_told_is_a_failure():
+    client = Client({"broken": ck.KafkaError.UNKNOWN})
+    with pytest.raises(ServerError):
+        facts_of(client).policies(["broken"])

@@ -1,0 +1,377 @@
+"""Log bounds asked for as a consumer asks: what is done about leaders that there are not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+from offsetwatch.clients.kafka import log_bounds
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
+from offsetwatch.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
+from offsetwatch.model.topology import TopicPartition
+
+HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
+TIMED_OUT = ck.KafkaError(ck.KafkaError._TIMED_OUT)
+UNKNOWN = ck.KafkaError(ck.KafkaError._UNKNOWN_PARTITION)
+
+
+class Cluster:
+    """A consumer of one. As librdkafka does, it waits in vain for partitions that nobody leads, and
+    then has no answer for the others of the same question either.
+    """
+
+    def __init__(self) -> None:
+        self.ends = {HERE: 7, THERE: 9}
+        self.leaderless: set[TopicPartition] = set()
+        self.asked: list[list[TopicPartition]] = []
+        self.offsets: list[int] = []
+        self.described = 0
+        self.levels: list[str] = []
+        self.patience: list[float] = []
+
+    def made(self, settings: dict[str, Any]) -> Any:
+        self.levels.append(settings["isolation.level"])
+        return self
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        places = [TopicPartition(at.topic, at.partition) for at in wanted]
+        self.asked.append(places)
+        self.offsets += {at.offset for at in wanted}
+        self.patience.append(timeout)
+        if self.leaderless & set(places):
+            raise ck.KafkaException(TIMED_OUT)
+        if not self.ends.keys() & set(places):
+            raise ck.KafkaException(UNKNOWN)
+        return [
+            SimpleNamespace(
+                offset=self.ends.get(at, -1), error=None if at in self.ends else UNKNOWN
+            )
+            for at in places
+        ]
+
+    def list_topics(self, timeout: float) -> Any:
+        self.described += 1
+        partitions = {
+            at.partition: SimpleNamespace(
+                id=at.partition, leader=-1 if at in self.leaderless else 1
+            )
+            for at in self.ends
+        }
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
+
+    def ask(self, readers: LogReaders, *partitions: TopicPartition) -> list[Any]:
+        found = readers.ask(partitions, LATEST, committed=False)
+        return [type(at) if isinstance(at, Exception) else at for at in found]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def readers(cluster: Cluster) -> LogReaders:
+    return LogReaders("west", {}, cluster.made)
+
+
+def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
+    cluster.leaderless = {THERE}
+    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.asked == [[HERE, THERE], [HERE]]
+
+
+def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    assert cluster.patience[0] <= log_bounds.BATCH_S_MAX < cluster.patience[1]
+
+
+def test_what_nobody_leads_is_waited_for_once(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    cluster.asked.clear()
+    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.asked == [[HERE]]
+
+
+def test_what_is_led_again_is_asked_for_again_and_then_nobody_is_described(cluster, readers):
+    cluster.leaderless = {THERE}
+    cluster.ask(readers, HERE, THERE)
+    cluster.leaderless.clear()
+    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    described = cluster.described
+    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    assert cluster.described == described
+
+
+def test_what_is_gone_for_good_has_no_topic_described(cluster, readers):
+    for _ in range(3):
+        assert cluster.ask(readers, HERE, GONE) == [7, NotFound]
+        assert cluster.ask(readers, GONE) == [NotFound]
+    assert cluster.described == 0
+
+
+def test_without_an_answer_after_all_the_error_is_librdkafkas(cluster, readers, monkeypatch):
+    cluster.leaderless = {HERE}
+    monkeypatch.setattr(cluster, "list_topics", lambda timeout: SimpleNamespace(topics={}))
+    with pytest.raises(ck.KafkaException) as told:
+        cluster.ask(readers, HERE)
+    assert told.value.args[0] == TIMED_OUT
+
+
+def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
+    cluster, readers, monkeypatch
+):
+    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 2)
+    assert cluster.ask(readers, THERE, GONE, HERE) == [9, NotFound, 7]
+    assert cluster.asked == [[THERE, GONE], [HERE]]
+
+
+def test_there_is_one_client_for_each_isolation_level(cluster, readers):
+    for committed in (False, True, False, True):
+        readers.ask([HERE], LATEST, committed=committed)
+    assert cluster.levels == ["read_uncommitted", "read_committed"]
+
+
+def test_what_is_asked_again_is_the_same_question(cluster, readers, monkeypatch):
+    """To make ten thousand of them anew for each round takes an eighth of the round."""
+    asked: list[list[ck.TopicPartition]] = []
+    ask = cluster.offsets_for_times
+    monkeypatch.setattr(
+        cluster, "offsets_for_times", lambda wanted, timeout: asked.append(wanted) or ask(wanted, 1)
+    )
+    partitions = (HERE, THERE)
+    for _ in range(2):
+        readers.ask(partitions, LATEST, committed=False)
+    assert asked[0] is asked[1]
+    assert [(at.topic, at.partition, at.offset) for at in asked[0]] == [
+        ("t", 0, LATEST),
+        ("t", 1, LATEST),
+    ]
+
+
+@pytest.mark.parametrize("made", [tuple, list])
+def test_other_partitions_or_another_offset_are_another_question(cluster, readers, made):
+    asked = made([HERE, THERE])
+    readers.ask(asked, LATEST, committed=False)
+    readers.ask(asked, EARLIEST, committed=False)
+    readers.ask(made([THERE]), LATEST, committed=False)
+    if isinstance(asked, list):
+        asked.pop()
+    readers.ask(asked, LATEST, committed=False)
+    assert cluster.asked == [
+        [HERE, THERE],
+        [HERE, THERE],
+        [THERE],
+        [HERE, THERE] if made is tuple else [HERE],
+    ]
+    assert cluster.offsets == [LATEST, EARLIEST, LATEST, LATEST]
+
+
+def test_who_is_led_is_asked_for_and_who_is_not_has_no_answer_in_any_order(cluster, readers):
+    cluster.leaderless = {HERE}
+    partitions = (HERE, THERE, HERE)
+    for _ in range(2):
+        assert cluster.ask(readers, *partitions) == [Unsettled, 9, Unsettled]
+
+
+# --- brokers that are far away --------------------------------------------------------------------
+
+
+def sizes(cluster: Cluster, readers: LogReaders, *partitions: TopicPartition) -> list[int]:
+    """Of the questions of one round."""
+    cluster.asked.clear()
+    readers.ask(partitions, LATEST, committed=False)
+    return [len(at) for at in cluster.asked]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are of one partition, or of three."""
+    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 1)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED_FAR", 3)
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_far_away_is_asked_less_often_for_more(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [1, 1, 1, 1]
+    assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [3, 1]
+    assert cluster.ask(readers, HERE, THERE, GONE, HERE) == [7, 9, NotFound, 7]
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    partitions = (HERE, THERE, HERE, THERE)
+    sizes(cluster, readers, *partitions)
+    monkeypatch.setattr(log_bounds, "FAR_S", math.inf)
+    assert sizes(cluster, readers, *partitions) == [3, 1]
+    assert sizes(cluster, readers, *partitions) == [1, 1, 1, 1]
+
+
+@pytest.mark.usefixtures("small")
+def test_how_far_it_is_one_quick_answer_tells(cluster, readers, monkeypatch):
+    """The others may have waited for something else."""
+    monkeypatch.setattr(log_bounds, "FAR_S", 5.0)
+    # When the round begins, and when each question begins and has its answer.
+    ticks = itertools.chain([0.0, 0.0, 9.0, 9.0, 10.0, 10.0, 99.0], itertools.repeat(99.0))
+    monkeypatch.setattr(log_bounds, "_left", lambda until: 1.0)
+    monkeypatch.setattr(log_bounds, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
+
+
+def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, readers, monkeypatch):
+    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 2)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED_FAR", 3)
+    sizes(cluster, readers, HERE, THERE)
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [2, 1]
+    assert sizes(cluster, readers, HERE, THERE) == [2]
+    assert sizes(cluster, readers, HERE, THERE, HERE) == [3]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
+    cluster, readers, monkeypatch
+):
+    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    ask, partitions = cluster.offsets_for_times, (HERE, THERE, HERE, THERE)
+
+    def late(wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        if len(cluster.asked) == 2:
+            raise ck.KafkaException(TIMED_OUT)
+        return ask(wanted, timeout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "offsets_for_times", late)
+        assert cluster.ask(readers, *partitions) == [7, 9, TimedOut, TimedOut]
+    assert sizes(cluster, readers, *partitions) == [3, 1]
+
+
+# --- one odd partition of many --------------------------------------------------------------------
+
+MANY = tuple(TopicPartition("many", number) for number in range(1000))
+ODD = {MANY[3], MANY[500], MANY[501]}
+# Whatever a broker may say of a partition: all codes of librdkafka's that are a broker's.
+CODES = sorted(
+    {
+        getattr(ck.KafkaError, name)
+        for name in dir(ck.KafkaError)
+        if name.isupper() and not name.startswith("_")
+    }
+    - {ck.KafkaError.NO_ERROR, ck.KafkaError.SASL_AUTHENTICATION_FAILED}
+    - {ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+class Odd(Cluster):
+    """Many partitions, of which some are refused: by an error of their own, or of the question."""
+
+    def __init__(self, code: int, *, whole: bool) -> None:
+        super().__init__()
+        self.ends = dict.fromkeys(MANY, 7)
+        self.code, self.whole = code, whole
+        self.odd = set(ODD)
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        places = [TopicPartition(at.topic, at.partition) for at in wanted]
+        self.asked.append(places)
+        error = ck.KafkaError(self.code)
+        if self.whole and self.odd & set(places):
+            raise ck.KafkaException(error)
+        return [
+            SimpleNamespace(
+                offset=-1 if at in self.odd else 7, error=error if at in self.odd else None
+            )
+            for at in places
+        ]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
+    cluster = Odd(code, whole=False)
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
+    assert all(isinstance(told, int | ClientError) for told in found)
+
+
+@pytest.mark.parametrize(
+    "code", [ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.UNKNOWN, 56, -150]
+)
+def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apart(code):
+    cluster = Odd(code, whole=True)
+    readers = LogReaders("west", {}, cluster.made)
+    for _ in range(2):
+        found = readers.ask(MANY, LATEST, committed=False)
+        assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
+    first = len(cluster.asked)
+    cluster.asked.clear()
+    readers.ask(MANY, LATEST, committed=False)
+    assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_ASKED < first
+    assert not any(ODD & set(asked) for asked in cluster.asked)
+
+
+def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
+    monkeypatch.setattr(log_bounds, "APART_S", -1.0)
+    cluster = Odd(ck.KafkaError.UNKNOWN, whole=True)
+    readers = LogReaders("west", {}, cluster.made)
+    readers.ask(MANY, LATEST, committed=False)
+    cluster.odd.clear()
+    assert readers.ask(MANY, LATEST, committed=False) == [7] * len(MANY)
+
+
+def test_where_everything_is_refused_the_questions_are_bounded():
+    cluster = Odd(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
+    cluster.odd = set(MANY)
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {type(told) for told in found} == {Denied}
+    batches = len(MANY) / log_bounds.PARTITIONS_ASKED
+    assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ck.KafkaError._AUTHENTICATION,
+        ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        ck.KafkaError._TRANSPORT,
+    ],
+)
+def test_what_is_true_of_the_cluster_is_asked_once(code):
+    cluster = Odd(code, whole=True)
+    with pytest.raises(ck.KafkaException):
+        LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert len(cluster.asked) == 1
+
+
+class Hanging(Cluster):
+    """A broker that leads every second partition does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = dict.fromkeys(MANY, 7)
+
+    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        self.asked.append([TopicPartition(at.topic, at.partition) for at in wanted])
+        if any(at.partition % 2 for at in wanted):
+            raise ck.KafkaException(TIMED_OUT)
+        return [SimpleNamespace(offset=7, error=None) for _ in wanted]
+
+    def list_topics(self, timeout: float) -> Any:
+        partitions = {
+            at.partition: SimpleNamespace(id=at.partition, leader=at.partition % 2) for at in MANY
+        }
+        return SimpleNamespace(topics={"many": SimpleNamespace(partitions=partitions)})
+
+
+def test_a_broker_that_hangs_takes_only_what_it_leads_along():
+    cluster = Hanging()
+    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert all((told == 7) is (at.partition % 2 == 0) for at, told in zip(MANY, found, strict=True))
+    assert {type(told) for told in found[1::2]} == {TimedOut}

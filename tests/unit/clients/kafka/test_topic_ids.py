@@ -1,0 +1,60 @@
+"""What confluent-kafka keeps of topics' ids is given back, and nothing that somebody still has."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from types import SimpleNamespace
+
+import confluent_kafka as ck
+import pytest
+from offsetwatch.clients.kafka.topic_ids import topic_id_of
+
+TEXT = "AAAAAAAAAAUAAAAAAAAABw"
+
+
+def described(*, kept: bool) -> SimpleNamespace:
+    """As the admin client describes a topic; `kept`: with a reference that nobody owns."""
+    made = SimpleNamespace(topic_id=ck.Uuid(5, 7))
+    if kept:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made.topic_id))
+    return made
+
+
+def ids() -> int:
+    gc.collect()
+    return sum(isinstance(at, ck.Uuid) for at in gc.get_objects())
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_id_is_gone_with_its_description(kept):
+    before = ids()
+    for _ in range(100):
+        assert topic_id_of(described(kept=kept)) == TEXT
+    assert ids() == before
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_id_that_is_asked_for_twice_is_still_there(kept):
+    before, at = ids(), described(kept=kept)
+    assert [topic_id_of(at) for _ in range(5)] == [TEXT] * 5
+    assert ids() == before + 1
+    del at
+    assert ids() == before
+
+
+def test_what_somebody_holds_stays():
+    """Rather too much is kept than too little: another reference may be anybody's."""
+    before, at = ids(), described(kept=True)
+    held = [at.topic_id, at.topic_id]
+    topic_id_of(at)
+    del at
+    assert [str(one) for one in held] == [TEXT] * 2
+    del held
+    assert ids() == before + 1
+    (stray,) = [one for one in gc.get_objects() if isinstance(one, ck.Uuid) and str(one) == TEXT]
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(stray))
+
+
+def test_unlike_ids_have_unlike_texts():
+    assert topic_id_of(SimpleNamespace(topic_id=ck.Uuid(0, 1))) != TEXT

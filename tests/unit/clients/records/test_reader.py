@@ -1,0 +1,349 @@
+"""RecordReader against librdkafka's own broker, with batches that no client would write."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, Message
+from offsetwatch.clients.records import checksum
+from offsetwatch.clients.records import reader as records_read
+from offsetwatch.clients.records.checksum import Checked, check
+from offsetwatch.clients.records.reader import IncompleteRead, RawRecord, RecordReader, Window
+from offsetwatch.config.types import function_of
+from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
+from offsetwatch.model.topology import TopicPartition
+
+from tests.fakes.batches import batch, record, store
+from tests.fakes.broker import PARTITIONS, MockBroker
+from tests.fakes.tokens import unsigned
+
+TIMEOUT_S = 60.0  # a child has to start, beside whatever else this machine does
+SOON_S = 1.0
+AT = TopicPartition("orders", 2)
+STAMP_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    running = MockBroker()
+    running.produce("orders", b"first", b"v", partition=AT.partition, at=STAMP_MS / 1000)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def reader(broker: MockBroker) -> Iterator[RecordReader]:
+    with opened(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def checking(broker: MockBroker) -> Iterator[RecordReader]:
+    with opened(broker, check_crcs=True) as made:
+        yield made
+
+
+def opened(broker: MockBroker, *, check_crcs: bool = False) -> RecordReader:
+    properties = {"bootstrap.servers": broker.bootstrap}
+    return RecordReader("east", properties, committed=True, check_crcs=check_crcs)
+
+
+def written(broker: MockBroker, *stored: bytes) -> None:
+    for one in stored:
+        store(broker.bootstrap, AT.topic, AT.partition, one)
+
+
+def read(reader: RecordReader, start: int = 0, **more) -> Window:
+    wanted = {"count_max": 100, "bytes_max": 10_000_000, "timeout_s": TIMEOUT_S, **more}
+    return reader.window(AT, start, **wanted)
+
+
+def values(found: Window) -> list[bytes | None]:
+    return [at.value for at in found.records]
+
+
+def test_null_and_empty_are_told_apart_in_keys_values_and_headers(broker, reader):
+    headers = ((b"a", None), (b"a", b""), (b"", b"x"), ("é☃😀".encode(), b"\0"), (b"a", b"2"))
+    written(
+        broker,
+        batch(record(None, None)),
+        batch(record(b"", b"", headers)),
+        batch(record(b"k", None), record(None, b"v", delta=1)),
+    )
+    found = read(reader, 1)
+    assert [(at.key, at.value) for at in found.records] == [
+        (None, None),
+        (b"", b""),
+        (b"k", None),
+        (None, b"v"),
+    ]
+    assert found.records[1].headers == (
+        ("a", None),
+        ("a", b""),
+        ("", b"x"),
+        ("é☃😀", b"\0"),
+        ("a", b"2"),
+    )
+    assert found.records[0].headers == ()
+
+
+def test_a_timestamp_comes_with_whose_clock_it_was(broker, reader):
+    written(
+        broker,
+        batch(record(b"k", b"v"), timestamp_ms=0),
+        batch(record(b"k", b"v"), timestamp_ms=-1),
+        batch(record(b"k", b"v"), append_time=True),
+    )
+    stamps = [(at.timestamp_ms, at.timestamp_type) for at in read(reader).records]
+    assert stamps == [(STAMP_MS, "create"), (0, "create"), (None, "none"), (STAMP_MS, "append")]
+
+
+def test_a_record_knows_where_it_lies(reader):
+    (found,) = read(reader).records
+    assert found == RawRecord(
+        "orders", 2, 0, found.leader_epoch, STAMP_MS, "create", b"first", b"v", ()
+    )
+
+
+def test_a_window_ends_at_the_end_and_says_so(broker, reader):
+    written(broker, *(batch(record(b"k", b"v%d" % number)) for number in range(3)))
+    found = read(reader, 1)
+    assert values(found) == [b"v0", b"v1", b"v2"]
+    assert (found.next_offset, found.end, found.log_start, found.corrupt_at) == (4, 4, 0, None)
+    assert read(reader, 4) == Window((), 4, 4, 0)
+
+
+def test_a_window_ends_before_until_after_its_count_and_before_its_bytes(broker, reader):
+    written(broker, *(batch(record(b"k", b"v" * 1000)) for _ in range(4)))
+    assert (read(reader, 1, until=3).next_offset, len(read(reader, 1, until=3).records)) == (3, 2)
+    assert read(reader, 2, until=2) == Window((), 2, 5, 0)
+    assert read(reader, 1, until=99).next_offset == 5
+    assert (
+        read(reader, 1, count_max=3).next_offset,
+        len(read(reader, 1, count_max=3).records),
+    ) == (
+        4,
+        3,
+    )
+    assert len(read(reader, 1, bytes_max=2500).records) == 2
+    assert read(reader, 1, bytes_max=2500).next_offset == 3
+    assert len(read(reader, 1, bytes_max=10).records) == 1  # a record larger than that is read
+
+
+def test_a_record_larger_than_what_is_fetched_at_once_is_read_whole(broker, reader):
+    broker.produce("orders", b"k", b"v" * 900_000, partition=AT.partition)
+    written(broker, batch(record(b"k", b"w" * 3_000_000)), batch(record(b"k", b"after")))
+    assert [len(value or b"") for value in values(read(reader, 1))] == [900_000, 3_000_000, 5]
+
+
+def test_a_batch_that_fails_its_sum_ends_the_window_where_it_begins(broker, checking):
+    bad = record(b"k", b"bad" * 30)
+    written(broker, batch(record(b"k", b"good")))
+    written(broker, batch(bad, record(b"k", b"too", delta=1), crc_flipped=1))
+    written(broker, batch(record(b"k", b"after")))
+    found = read(checking)
+    assert values(found) == [b"v", b"good"]
+    assert (found.corrupt_at, found.next_offset, found.end) == (2, 2, 5)
+    assert read(checking, 3).corrupt_at == 3  # in the middle of it
+    assert read(checking, 0, until=2) == replace(found, corrupt_at=None)
+    assert values(read(checking, 4)) == [b"after"]
+
+
+def test_without_the_check_the_bytes_of_a_bad_batch_are_salvaged(broker, reader):
+    written(broker, batch(record(b"k", b"bad"), crc_flipped=1), batch(record(b"k", b"after")))
+    found = read(reader, 1)
+    assert (values(found), found.corrupt_at) == ([b"bad", b"after"], None)
+
+
+@pytest.mark.parametrize("size", [43, 58, 59])
+def test_a_batch_at_which_the_client_dies_is_found_by_that(broker, checking, size):
+    """librdkafka 2.16 fails an assertion at batches of these sizes."""
+    written(broker, batch(record(b"k", b"good")))
+    written(broker, batch(record(b"k", b"x" * size), crc_flipped=1))
+    found = read(checking)
+    assert values(found) == [b"v", b"good"]
+    assert found.corrupt_at == 2
+
+
+def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
+    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
+    assert check(properties, AT, 0, 1, timeout_s=0.0) == Checked(0, corrupt=False)
+    assert check(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == Checked(1, corrupt=False)
+    broker.stop()
+    assert check(properties, AT, 0, 1, timeout_s=SOON_S) == Checked(0, corrupt=False)
+
+
+def test_a_child_is_told_by_name_where_tokens_come_from():
+    assert function_of(checksum._named(unsigned)) is unsigned
+
+
+def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(broker):
+    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
+    assert check(properties, AT, 0, 7, timeout_s=TIMEOUT_S) == Checked(7, corrupt=False)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [batch(record(b"k", b"v"), codec=1, payload=b"no gzip"), batch(record(b"k", b"v"), magic=7)],
+    ids=["cannot be decompressed", "of no format there is"],
+)
+def test_a_batch_that_cannot_be_decoded_is_corrupt_without_a_check_too(broker, reader, bad):
+    written(broker, bad, batch(record(b"k", b"after")))
+    found = read(reader)
+    assert (values(found), found.corrupt_at, found.next_offset) == ([b"v"], 1, 1)
+
+
+def test_a_batch_that_is_cut_short_is_not_passed_over(broker, reader):
+    whole = record(b"k", b"v")
+    written(broker, batch(whole, whole, payload=whole + b"\x90\x01\x00"))
+    with pytest.raises(IncompleteRead, match="orders-2: read up to 2 of 3 in 1 s") as caught:
+        read(reader, timeout_s=SOON_S)
+    assert values(caught.value.partial) == [b"v", b"v"]
+    assert caught.value.partial.next_offset == 2
+
+
+@pytest.mark.parametrize("first", [b"\xff\xfe", b"a"])
+def test_a_header_name_that_is_no_text_is_an_error_however_often_it_is_read(broker, reader, first):
+    """More often than it takes Python to begin calling methods by its shortcut."""
+    headers = ((first, b"1"), (b"\xff\xfe", b"2"))
+    written(broker, batch(record(b"k", b"v", headers)), batch(record(b"k", b"after")))
+    for _ in range(30):
+        with pytest.raises(Malformed, match="orders-2@1"):
+            read(reader, 1)
+    assert values(read(reader, 2)) == [b"after"]
+
+
+def test_what_is_not_there_is_an_error_and_does_not_come_to_be(broker, reader):
+    with pytest.raises(NotFound):
+        reader.window(
+            TopicPartition("orders", PARTITIONS), 0, count_max=1, bytes_max=1, timeout_s=TIMEOUT_S
+        )
+    with pytest.raises(TopicChanged):
+        read(reader, 7)
+    assert values(read(reader)) == [b"v"]
+
+
+def test_a_cluster_that_is_away_is_an_error_and_no_empty_window(broker, reader):
+    broker.stop()
+    with pytest.raises(ClientError):
+        read(reader, timeout_s=2.0)
+
+
+# --- time that runs out ---------------------------------------------------------------------------
+
+
+class ScriptedConsumer:
+    """A Consumer that hands out what it is told to, and then waits in vain, on a clock of its own.
+    Each poll takes a tenth of a second.
+    """
+
+    def __init__(self, end: int, *script: Message | None) -> None:
+        self.now = 0.0
+        self._end = end
+        self._script = deque(script)
+
+    def get_watermark_offsets(self, *_args: object, **_more: object) -> tuple[int, int]:
+        return (0, self._end)
+
+    def assign(self, _partitions: object) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def poll(self, _timeout_s: float) -> Message | None:
+        self.now += 0.1
+        return self._script.popleft() if self._script else None
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def stored(offset: int) -> Message:
+    return Message(topic=AT.topic, partition=AT.partition, offset=offset, value=b"%d" % offset)
+
+
+def end_at(offset: int) -> Message:
+    error = KafkaError(KafkaError._PARTITION_EOF)
+    return Message(topic=AT.topic, partition=AT.partition, offset=offset, error=error)
+
+
+@pytest.fixture
+def window_of(monkeypatch: pytest.MonkeyPatch):
+    def read_of(consumer: ScriptedConsumer, start: int = 0, *, sound_to: int | None = None, **more):
+        monkeypatch.setattr(records_read, "made", lambda *_: consumer)
+        monkeypatch.setattr(records_read, "time", SimpleNamespace(monotonic=consumer.monotonic))
+        monkeypatch.setattr(records_read, "check", lambda *_: Checked(sound_to or 0, corrupt=False))
+        checked = RecordReader("east", {}, committed=True, check_crcs=sound_to is not None)
+        return read(checked, start, **{"timeout_s": SOON_S, **more})
+
+    return read_of
+
+
+def short_read(window_of, *args, **more) -> IncompleteRead:
+    with pytest.raises(IncompleteRead) as caught:
+        window_of(*args, **more)
+    return caught.value
+
+
+def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
+    found = short_read(window_of, ScriptedConsumer(4))
+    assert isinstance(found, TimedOut)
+    assert (found.target, found.detail) == ("east/orders-2", "read up to 0 of 4 in 1 s")
+    assert found.partial == Window((), 0, 4, 0)
+
+
+def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_asks_for_it(window_of):
+    found = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
+    assert values(found.partial) == [b"0", b"1"]
+    assert (found.partial.next_offset, found.partial.end) == (2, 4)
+
+
+@pytest.mark.parametrize(("until", "detail"), [(3, "read up to 1 of 3"), (9, "read up to 1 of 4")])
+def test_how_far_a_read_was_to_go_is_told(window_of, until, detail):
+    assert detail in str(short_read(window_of, ScriptedConsumer(4, stored(0)), until=until))
+
+
+def test_a_replica_that_is_behind_its_leader_does_not_say_where_the_log_ends(window_of):
+    behind = [end_at(0), stored(0), stored(1), end_at(2)]
+    assert short_read(window_of, ScriptedConsumer(4, *behind)).partial.next_offset == 2
+    caught_up = ScriptedConsumer(4, *behind, stored(2), end_at(4))
+    assert window_of(caught_up).next_offset == 4
+
+
+@pytest.mark.parametrize("more", [(), (stored(2),)], ids=["the end", "what came since"])
+def test_a_read_that_got_to_the_end_that_there_was_is_complete_without_its_event(window_of, more):
+    found = window_of(ScriptedConsumer(2, stored(0), stored(1), *more))
+    assert found.next_offset == found.end == 2 + len(more)
+
+
+def test_a_log_that_ends_before_the_start_is_not_taken_for_one_that_was_read(window_of):
+    assert short_read(window_of, ScriptedConsumer(2), 4).partial.records == ()
+
+
+def test_records_of_which_the_sums_were_not_checked_in_time_are_not_all_there_are(window_of):
+    log = [stored(0), stored(1), stored(2), end_at(3)]
+    found = short_read(window_of, ScriptedConsumer(3, *log), sound_to=2)
+    assert found.detail == "checksums verified up to 2 of 3 in 1 s"
+    assert (values(found.partial), found.partial.corrupt_at) == ([b"0", b"1"], None)
+    assert len(window_of(ScriptedConsumer(3, *log), sound_to=3).records) == 3
+
+
+def test_a_broker_that_names_no_end_of_the_log_is_not_one_of_an_empty_log(window_of):
+    with pytest.raises(Unsettled, match="orders-2"):
+        window_of(ScriptedConsumer(-1001))
+
+
+def test_a_batch_that_is_corrupt_behind_what_was_asked_for_does_not_shorten_it(window_of):
+    bad = Message(
+        topic=AT.topic, partition=AT.partition, offset=3, error=KafkaError(KafkaError._BAD_MSG)
+    )
+    found = window_of(ScriptedConsumer(4, stored(0), bad), until=2)
+    assert (found.next_offset, found.corrupt_at) == (2, None)
