@@ -28,7 +28,7 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import numpy as np
-from offsetwatch.config.shape import Config
+from offsetwatch.config.schema.root import Config
 from offsetwatch.decode.javamap import connect_key
 
 from bench import commits, cpu

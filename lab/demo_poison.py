@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from offsetwatch.config.remedy import Remedy
+from offsetwatch.config.schema.remediation import Remedy
 
 from lab.cluster import Lab
 from lab.guarded import SHORTENED

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from offsetwatch.config.described import Setting, settings
+from offsetwatch.config.descriptions import Setting, settings
 
 from .promql import known_metrics
 from .test_runbooks import parse

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from offsetwatch.cli import cli
 from offsetwatch.config import load
-from offsetwatch.config.described import Setting, settings
+from offsetwatch.config.descriptions import Setting, settings
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

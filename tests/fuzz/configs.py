@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.config import Config, Web, load, web
+from offsetwatch.config import Config, Web, load
+from offsetwatch.config.schema import web
 from offsetwatch.errors import ConfigError
 
 from tests.fuzz.targets import Target

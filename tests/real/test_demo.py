@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from offsetwatch.config.remedy import Remedy
+from offsetwatch.config.schema.remediation import Remedy
 
 from lab.demo_poison import FLOW, GOOD_AFTER, GOOD_BEFORE, SINK
 from lab.guarded import SHORTENED

@@ -13,7 +13,7 @@ from typing import Any
 
 from offsetwatch.clients.connect.offsets_sweep import Listener
 from offsetwatch.config import Config, parse
-from offsetwatch.config.shape import Poll
+from offsetwatch.config.schema.root import Poll
 from offsetwatch.daemon import wiring
 from offsetwatch.daemon.discovery import Discovery
 from offsetwatch.daemon.edge import ASSIGNED_S

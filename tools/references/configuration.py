@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from offsetwatch.config.described import EXAMPLES, Setting, default_of, settings
+from offsetwatch.config.descriptions import EXAMPLES, Setting, default_of, settings
 
 from tools.references.markdown import MADE, code, flowing, table
 

@@ -1,12 +1,15 @@
-"""The YAML file: its shape (shape.py), and how it is read and checked (load.py)."""
+"""The YAML file: its schema, how it is loaded, and everything wrong in it at once.
+
+In: a file, web config files and the environment. Out: `Config`, or all mistakes, each with its
+path, what is expected and how to write it.
+"""
 
 from __future__ import annotations
 
-from offsetwatch.config.control import Client, Control, ControlTls, Token, User
 from offsetwatch.config.load import load, parse
-from offsetwatch.config.remedy import KafkaJournal, Quarantine, Remedy
-from offsetwatch.config.section import Patterns
-from offsetwatch.config.shape import (
+from offsetwatch.config.schema.control import Client, Control, ControlTls, Token, User
+from offsetwatch.config.schema.remediation import KafkaJournal, Quarantine, Remedy
+from offsetwatch.config.schema.root import (
     Alertmanager,
     Auth,
     Config,
@@ -25,7 +28,8 @@ from offsetwatch.config.shape import (
     Tls,
     Webhook,
 )
-from offsetwatch.config.web import Web
+from offsetwatch.config.schema.section import Patterns
+from offsetwatch.config.schema.web import Web
 
 __all__ = [
     "Alertmanager",

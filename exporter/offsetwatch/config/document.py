@@ -17,7 +17,7 @@ import yaml.reader
 from pydantic.fields import FieldInfo
 
 from offsetwatch.config.durations import PlainNumber
-from offsetwatch.config.section import Section
+from offsetwatch.config.schema.section import Section
 from offsetwatch.errors import ConfigError
 
 _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it

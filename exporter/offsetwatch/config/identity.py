@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
-from offsetwatch.config.shape import Config
+from offsetwatch.config.schema.root import Config
 
 HEADER: Final = "Offsetwatch-Clusters"
 _DIGITS: Final = 8

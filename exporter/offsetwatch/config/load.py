@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from offsetwatch.config.checks import cross_checks, fill_from_files
+from offsetwatch.config.checks.sections import cross_checks, fill_from_files
 from offsetwatch.config.document import mistake, read
 from offsetwatch.config.paths import with_absolute_paths
-from offsetwatch.config.shape import Config
-from offsetwatch.config.types import FOLDER
+from offsetwatch.config.schema.root import Config
+from offsetwatch.config.schema.types import FOLDER
 from offsetwatch.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

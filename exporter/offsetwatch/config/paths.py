@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.config.shape import Config
+from offsetwatch.config.schema.root import Config
 
 # What librdkafka 2.x reads from files, of the properties that take one path.
 PATH_PROPERTIES: Final = frozenset(

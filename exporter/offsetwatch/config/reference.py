@@ -16,7 +16,7 @@ from typing import Any, Final, get_origin
 
 from pydantic.fields import FieldInfo
 
-from offsetwatch.config.described import (
+from offsetwatch.config.descriptions import (
     EXAMPLES,
     default_in_words,
     default_of,
@@ -25,8 +25,8 @@ from offsetwatch.config.described import (
     told_at,
 )
 from offsetwatch.config.document import section_in
-from offsetwatch.config.section import Section
-from offsetwatch.config.shape import Config
+from offsetwatch.config.schema.root import Config
+from offsetwatch.config.schema.section import Section
 
 _HEAD: Final = """\
 ## Every setting of offsetwatch. Made from the code: python -m offsetwatch.config.reference

@@ -14,7 +14,8 @@ import structlog
 
 from offsetwatch.addresses import written
 from offsetwatch.clock import Clock
-from offsetwatch.config import Config, Judge, Notify, web
+from offsetwatch.config import Config, Judge, Notify
+from offsetwatch.config.schema import web
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import start_kept
 from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE

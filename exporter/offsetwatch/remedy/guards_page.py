@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.config.remedy import Remedy
+from offsetwatch.config.schema.remediation import Remedy
 from offsetwatch.remedy.guards import ELSEWHERE, Described, describe
 from offsetwatch.remedy.model.facts import Kind
 from offsetwatch.remedy.policies import policy_of

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from offsetwatch.config import remedy as shape
+from offsetwatch.config.schema import remediation as shape
 from offsetwatch.config.sink_classes import SAFE, UNSAFE
 from offsetwatch.remedy.model.desk import Mode
 from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from offsetwatch.cli.recording import choose
-from offsetwatch.config.shape import Connect
+from offsetwatch.config.schema.root import Connect
 from offsetwatch.errors import Unreachable
 from offsetwatch.model.roles import TopicRole
 from offsetwatch.model.topology import (

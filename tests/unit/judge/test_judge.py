@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from offsetwatch.config import shape
+from offsetwatch.config.schema import root
 from offsetwatch.judge.judge import Judge
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model.findings import Scope, Verdict
@@ -21,7 +21,7 @@ def estate(logs: int = 3) -> Estate:
 
 
 def test_the_rhythm_of_which_nothing_is_said_is_that_of_a_configuration_which_says_nothing():
-    assert Settings().interval_s == shape.Judge().interval_s
+    assert Settings().interval_s == root.Judge().interval_s
 
 
 def test_there_is_nothing_new_to_remember_between_two_looks():

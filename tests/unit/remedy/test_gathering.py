@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from offsetwatch.config import Connect
-from offsetwatch.config.shape import Strimzi
+from offsetwatch.config.schema.root import Strimzi
 from offsetwatch.errors import NotFound
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.config.shape import Strimzi
+from offsetwatch.config.schema.root import Strimzi
 from offsetwatch.remedy.model.plan import Pair, State
 from offsetwatch.toolbox.bounds import Problem, Request
 from offsetwatch.toolbox.changes import Asked, Author, Standing, prepare

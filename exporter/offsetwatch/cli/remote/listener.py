@@ -16,8 +16,8 @@ import msgspec
 from offsetwatch import documents
 from offsetwatch.clients.http.body import read_body_now
 from offsetwatch.clients.http.client import HTML_PAGE, blocking_client, is_html, redirect_of
+from offsetwatch.config.checks.tls import tls_problem
 from offsetwatch.config.files import problem_with, read_private, tokens_in
-from offsetwatch.config.tls_problem import tls_problem
 from offsetwatch.errors import (
     ConfigError,
     CutOff,

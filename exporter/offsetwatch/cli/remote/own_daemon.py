@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 from offsetwatch.addresses import written
 from offsetwatch.clients.http.auth import CannotIdentify, TlsContext, authorization
-from offsetwatch.config import Config, OwnAccess, Tls, web
+from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.config.files import problem_with, read_secret
 from offsetwatch.config.identity import HEADER
+from offsetwatch.config.schema import web
 from offsetwatch.errors import ConfigError, TooLarge, Unreachable
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024

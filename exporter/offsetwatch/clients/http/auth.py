@@ -14,8 +14,8 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from offsetwatch.config import Auth, Tls
+from offsetwatch.config.checks.tls import tls_problem
 from offsetwatch.config.files import problem_with, read_secret, stamp
-from offsetwatch.config.tls_problem import tls_problem
 
 
 class CannotIdentify(Exception):

@@ -27,8 +27,8 @@ from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide, read_body
 from offsetwatch.clients.http.client import HTML_PAGE, async_client, is_html, redirect_of
 from offsetwatch.clients.http.exchange import bounds, carry_out, error_of
 from offsetwatch.clients.http.redaction import without_secrets
+from offsetwatch.config.checks.tls import tls_problem
 from offsetwatch.config.files import read_secret
-from offsetwatch.config.tls_problem import tls_problem
 from offsetwatch.errors import ClientError, ConfigError, Malformed, TooLarge
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -172,7 +172,7 @@ def main(asked: dict[str, Any]) -> None:
         "log_level": 0,
     }
     if asked["hooks"]:
-        from offsetwatch.config.types import function_of  # noqa: PLC0415 - pydantic takes its time
+        from offsetwatch.config.schema.types import function_of  # noqa: PLC0415 - pydantic takes its time
 
         settings |= {name: function_of(hook) for name, hook in asked["hooks"].items()}
     if asked["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched

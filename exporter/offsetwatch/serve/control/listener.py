@@ -19,7 +19,7 @@ import structlog
 from offsetwatch.addresses import canonical
 from offsetwatch.clock import Clock
 from offsetwatch.config import Control, Web
-from offsetwatch.config.types import is_loopback
+from offsetwatch.config.schema.types import is_loopback
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.remedy.model.desk import Desk
 from offsetwatch.serve.control import answers, openapi, routes

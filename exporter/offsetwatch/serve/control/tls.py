@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from offsetwatch.config import Control, ControlTls, Web
+from offsetwatch.config.checks.tls import tls_problem
 from offsetwatch.config.files import read_secret, stamp
-from offsetwatch.config.tls_problem import tls_problem
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.families import WebFile
 from offsetwatch.serve.web.current import Current

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import structlog
 
-from offsetwatch.config import web as web_config
 from offsetwatch.config.files import stamp
-from offsetwatch.config.web import Web
+from offsetwatch.config.schema import web as web_config
+from offsetwatch.config.schema.web import Web
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.families import WebFile
 from offsetwatch.serve.web.tls import context_of, without_effect

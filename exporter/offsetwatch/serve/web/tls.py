@@ -12,8 +12,8 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from offsetwatch.config.tls_problem import tls_problem
-from offsetwatch.config.web import Web, WebTls
+from offsetwatch.config.checks.tls import tls_problem
+from offsetwatch.config.schema.web import Web, WebTls
 from offsetwatch.errors import ConfigError
 
 _PATH: Final = "tls_server_config"

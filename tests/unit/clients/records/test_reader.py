@@ -13,7 +13,7 @@ from offsetwatch.clients.records import checksum
 from offsetwatch.clients.records import reader as records_read
 from offsetwatch.clients.records.checksum import Checked, check
 from offsetwatch.clients.records.reader import IncompleteRead, RawRecord, RecordReader, Window
-from offsetwatch.config.types import function_of
+from offsetwatch.config.schema.types import function_of
 from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
 from offsetwatch.model.topology import TopicPartition
 

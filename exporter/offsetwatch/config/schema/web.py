@@ -18,9 +18,9 @@ from pydantic_core import PydanticCustomError
 
 from offsetwatch.config.document import mistake, parsed
 from offsetwatch.config.files import problem_with, read_secret
-from offsetwatch.config.raw import mapping
-from offsetwatch.config.section import Section
-from offsetwatch.config.types import FOLDER, File, form
+from offsetwatch.config.raw_document import mapping
+from offsetwatch.config.schema.section import Section
+from offsetwatch.config.schema.types import FOLDER, File, form
 from offsetwatch.errors import ConfigError
 
 COST_MIN: Final = 4  # bcrypt's own

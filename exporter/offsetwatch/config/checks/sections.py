@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.config.control_checks import control_checks
+from offsetwatch.config.checks.control import control_checks
+from offsetwatch.config.checks.remediation import remedy_checks
+from offsetwatch.config.checks.web import web_checks
 from offsetwatch.config.durations import parse_duration
 from offsetwatch.config.files import problem_with, read_secret
-from offsetwatch.config.raw import both, known, mapping, mappings
-from offsetwatch.config.remedy_checks import remedy_checks
-from offsetwatch.config.shape import Notify
-from offsetwatch.config.web_checks import web_checks
+from offsetwatch.config.raw_document import both, known, mapping, mappings
+from offsetwatch.config.schema.root import Notify
 
 _FILE = "_file"
 _TLS = frozenset({"SSL", "SASL_SSL"})

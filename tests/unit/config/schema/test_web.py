@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.config import load, web
+from offsetwatch.config import load
+from offsetwatch.config.schema import web
 from offsetwatch.errors import ConfigError
 
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr
 
 from offsetwatch.addresses import canonical
-from offsetwatch.config.control import Control
-from offsetwatch.config.remedy import Remedy
-from offsetwatch.config.section import Patterns, Section
-from offsetwatch.config.types import (
+from offsetwatch.config.schema.control import Control
+from offsetwatch.config.schema.remediation import Remedy
+from offsetwatch.config.schema.section import Patterns, Section
+from offsetwatch.config.schema.types import (
     Address,
     AlertmanagerUrl,
     Alias,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from offsetwatch.config import web
-from offsetwatch.config.raw import mapping, mappings
-from offsetwatch.config.types import is_loopback
-from offsetwatch.config.web import Web
+from offsetwatch.config.raw_document import mapping, mappings
+from offsetwatch.config.schema import web
+from offsetwatch.config.schema.types import is_loopback
+from offsetwatch.config.schema.web import Web
 from offsetwatch.errors import ConfigError
 
 _KEY: Final = "web_config_file"

@@ -10,8 +10,8 @@ from typing import Final, Literal, get_args
 
 from pydantic import Field
 
-from offsetwatch.config.section import Section
-from offsetwatch.config.types import (
+from offsetwatch.config.schema.section import Section
+from offsetwatch.config.schema.types import (
     Days,
     Duration,
     JavaClass,

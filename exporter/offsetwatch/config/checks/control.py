@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from offsetwatch.config.files import read_private, tokens_in
-from offsetwatch.config.raw import both, known, mapping, mappings
-from offsetwatch.config.types import is_loopback
+from offsetwatch.config.raw_document import both, known, mapping, mappings
+from offsetwatch.config.schema.types import is_loopback
 
 _KEYS: Final = ("token_sha256", "token_file")
 _HOOK: Final = "hook"

@@ -13,7 +13,7 @@ import yaml
 from offsetwatch.config import Config, Patterns, parse
 from offsetwatch.errors import ConfigError
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 TOKEN_FILE = "secret-token-of-the-one-who-is-on-call"
 FILES = (
     "secret-property",

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, StringConstraints
 
-from offsetwatch.config.section import Patterns, Section
-from offsetwatch.config.types import File, Listen, Moment, Name, TokenFile, form
+from offsetwatch.config.schema.section import Patterns, Section
+from offsetwatch.config.schema.types import File, Listen, Moment, Name, TokenFile, form
 
 _SHA256: Final = "the 64 hexadecimal digits that sha256sum prints of the token, in lower case"
 _SAN: Final = "a kind and a name, as in dns:alertmanager-1.example.com (or uri:, email:, ip:)"

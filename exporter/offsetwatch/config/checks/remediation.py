@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from offsetwatch.config.raw import known, mapping, mappings
-from offsetwatch.config.remedy import Blast, Budgets, KafkaJournal, Quarantine
+from offsetwatch.config.raw_document import known, mapping, mappings
+from offsetwatch.config.schema.remediation import Blast, Budgets, KafkaJournal, Quarantine
+from offsetwatch.config.schema.types import selects_all
 from offsetwatch.config.sink_classes import unsafe
-from offsetwatch.config.types import selects_all
 
 _DEFAULT_BUDGETS = Budgets().model_dump()
 _DEFAULT_BLAST = Blast().model_dump()

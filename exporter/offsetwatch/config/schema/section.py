@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from offsetwatch.config.types import Regex
+from offsetwatch.config.schema.types import Regex
 
 
 class Section(BaseModel):

@@ -18,10 +18,10 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from offsetwatch.config import control, remedy, section, shape
 from offsetwatch.config.document import plain_number_of, section_in
-from offsetwatch.config.section import Section
-from offsetwatch.config.shape import Config
+from offsetwatch.config.schema import control, remediation, root, section
+from offsetwatch.config.schema.root import Config
+from offsetwatch.config.schema.section import Section
 
 # What stands where a setting has no default, or none that says anything.
 EXAMPLES: Final[dict[str, Any]] = {
@@ -219,7 +219,7 @@ def _type(annotation: Any) -> str:
 def docstrings() -> dict[str, str]:
     """`Section.field` -> the docstring under the field, which Python itself throws away."""
     told: dict[str, str] = {}
-    modules = (section, control, remedy, shape)
+    modules = (section, control, remediation, root)
     for node in [at for module in modules for at in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue
