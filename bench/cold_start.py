@@ -26,7 +26,7 @@ from pathlib import Path
 
 import confluent_kafka as ck
 from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
-from offsetwatch.daemon import memory
+from offsetwatch.daemon import tuning
 from offsetwatch.ingest.roles import SourceRole
 from offsetwatch.model.topology import TopicPartition
 
@@ -98,7 +98,7 @@ def baseline(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
 def ours(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
     """What a tail does until it is caught up, with the daemon's settings of memory."""
     before = gc.get_threshold()
-    memory.settle()
+    tuning.settle()
     try:
         return _read(bootstrap, ends)
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from offsetwatch.daemon import memory
+from offsetwatch.daemon import tuning
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.serve.exposition import Exposition, process_families
@@ -168,7 +168,7 @@ def measure(series: int = SERIES, rounds: int = ROUNDS) -> list[Result]:
         )
     ]
     before = gc.get_threshold()
-    memory.settle()
+    tuning.settle()
     try:
         return [_measure(form, worlds, reference_s) for form, reference_s in references]
     finally:

@@ -14,11 +14,11 @@ from typing import Any
 from offsetwatch.clients.connect.offsets_sweep import Listener
 from offsetwatch.config import Config, parse
 from offsetwatch.config.schema.root import Poll
-from offsetwatch.daemon import wiring
 from offsetwatch.daemon.discovery import Discovery
-from offsetwatch.daemon.edge import ASSIGNED_S
-from offsetwatch.daemon.failover import TOPICS_S, FailoverPolls
+from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
+from offsetwatch.daemon.monitor import ASSIGNED_S
 from offsetwatch.daemon.supervisor import Supervisor
+from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.errors import ClientError, NotFound, Unreachable
 from offsetwatch.ingest import poll
 from offsetwatch.ingest.ends import EndsPoll

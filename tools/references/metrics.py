@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from offsetwatch.daemon.wiring import MISSED_POLLS, TAIL_STALE_S
+from offsetwatch.daemon.wiring.inputs import MISSED_POLLS, TAIL_STALE_S
 from offsetwatch.serve.catalog import CATALOG
 from offsetwatch.serve.spec import Spec
 

@@ -66,9 +66,9 @@ def cli() -> None:
 @config_option
 def run(config_path: Path) -> None:
     """Run the daemon."""
-    from offsetwatch.daemon import memory  # noqa: PLC0415 - see the module
+    from offsetwatch.daemon import tuning  # noqa: PLC0415 - see the module
 
-    memory.settle()
+    tuning.settle()
     # Where a library written in C ends the process, only this says what each thread was doing.
     faulthandler.enable()
     with _nothing_drawn():

@@ -14,7 +14,7 @@ from offsetwatch.cli import output
 from offsetwatch.cli.showing import print_guards
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remedy_parts import parts_of
+from offsetwatch.daemon.wiring.remediation import parts_of
 from offsetwatch.errors import ClientError
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.guards import Permission, permission

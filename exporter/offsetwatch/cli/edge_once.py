@@ -15,7 +15,7 @@ from offsetwatch.cli.reach import SILENT_S, Reach
 from offsetwatch.cli.unread import CONNECT, KAFKA, ClusterName, Unread, unread, waits_on
 from offsetwatch.config import Config
 from offsetwatch.daemon import state_dir
-from offsetwatch.daemon.edge import Edge
+from offsetwatch.daemon.monitor import Edge
 from offsetwatch.errors import NothingRead, TimedOut
 from offsetwatch.serve.status import unread_inputs
 from offsetwatch.state.snapshot import Snapshot

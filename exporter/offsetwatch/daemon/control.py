@@ -10,8 +10,8 @@ from pathlib import Path
 
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remedy_parts import parts_of
 from offsetwatch.daemon.replicas import Replicas
+from offsetwatch.daemon.wiring.remediation import parts_of
 from offsetwatch.errors import NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.remedy.journal import Line

@@ -19,8 +19,8 @@ import structlog
 
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remedy_parts import Drivers, parts_of
 from offsetwatch.daemon.supervisor import start_kept
+from offsetwatch.daemon.wiring.remediation import Drivers, parts_of
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remedies import FOLLOWS, RemedySeen

@@ -33,8 +33,8 @@ from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
 from offsetwatch.state.snapshot import EMPTY, Snapshot
 
 if TYPE_CHECKING:  # see the module
-    from offsetwatch.daemon.acting import Acting
-    from offsetwatch.daemon.edge import Edge
+    from offsetwatch.daemon.monitor import Edge
+    from offsetwatch.daemon.side_effects import Acting
 
 BUG = 70  # sysexits.h EX_SOFTWARE
 # Then the new configuration counts, caught up or not: it is what was asked for.
@@ -103,7 +103,7 @@ class Daemon:
         edge.save_with(state.save)
         edge.start()
         self._edge = edge
-        from offsetwatch.daemon.acting import Acting  # noqa: PLC0415 - see the module
+        from offsetwatch.daemon.side_effects import Acting  # noqa: PLC0415 - see the module
 
         self._acting = Acting(lambda: self.snapshot, self._tell, state, self._clock)
         self._acting.follow(self._config)
@@ -229,7 +229,7 @@ class Daemon:
 
 def _edge(loaded: Config) -> Edge:
     """Inputs as this configuration says, not started."""
-    from offsetwatch.daemon.edge import Edge  # noqa: PLC0415 - see the module
+    from offsetwatch.daemon.monitor import Edge  # noqa: PLC0415 - see the module
 
     return Edge(loaded)
 

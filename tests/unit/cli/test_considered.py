@@ -9,7 +9,7 @@ import pytest
 from offsetwatch.cli import considered as verbs
 from offsetwatch.cli.considered import as_documents, considered, print_considered
 from offsetwatch.config import Config, load
-from offsetwatch.daemon.remedy_parts import Parts
+from offsetwatch.daemon.wiring.remediation import Parts
 from offsetwatch.errors import Unreachable
 from offsetwatch.remedy.brokers import KafkaBrokers
 from offsetwatch.remedy.guards import Permission

@@ -34,7 +34,7 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
 ) -> None:
     for module in ("kafka", "kafka_facts"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("offsetwatch.daemon.edge.STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
     lines = Doctor(load(nobody), timeout_s=0.5).lines()
     verdicts = {(at.about, at.check): at.verdict for at in lines}
     assert exit_code(lines) == 7

@@ -23,14 +23,14 @@ def loaded():
 def instead(config):
     with urllib.request.urlopen(f"http://{config.listen}/metrics") as answer:
         told = answer.read().decode()
-    del sys.modules["offsetwatch.daemon.edge"]
+    del sys.modules["offsetwatch.daemon.monitor"]
     before = loaded()
-    for name in ("offsetwatch.daemon.edge", "offsetwatch.daemon.acting"):
+    for name in ("offsetwatch.daemon.monitor", "offsetwatch.daemon.side_effects"):
         import_module(name)
     print(json.dumps({"told": told, "before": before, "in_all": loaded()}))
     sys.exit(0)
 
-sys.modules["offsetwatch.daemon.edge"] = edge = types.ModuleType("edge")
+sys.modules["offsetwatch.daemon.monitor"] = edge = types.ModuleType("edge")
 edge.Edge = instead
 cli(["run", "--config", sys.argv[1]])
 """

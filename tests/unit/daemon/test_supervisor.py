@@ -15,8 +15,8 @@ import structlog
 import yaml
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, parse
-from offsetwatch.daemon import edge as edge_module
-from offsetwatch.daemon.edge import Edge
+from offsetwatch.daemon import monitor as edge_module
+from offsetwatch.daemon.monitor import Edge
 from offsetwatch.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED, Supervisor
 from offsetwatch.model.observations import (
     CONNECT_REST,

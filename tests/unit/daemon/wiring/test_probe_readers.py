@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from offsetwatch.config import Config
-from offsetwatch.daemon.probes import Probes
+from offsetwatch.daemon.wiring.probe_readers import Probes
 from offsetwatch.state.snapshot import EMPTY, Snapshot
 
 from tests.fakes.broker import MockBroker

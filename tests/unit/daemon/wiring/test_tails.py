@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from offsetwatch.daemon.tails import Tails
+from offsetwatch.daemon.wiring.tails import Tails
 from offsetwatch.ingest.roles import ListingRole, SourceRole, SyncRole
 from offsetwatch.model.observations import InputId, InputRetired
 from offsetwatch.model.topology import (

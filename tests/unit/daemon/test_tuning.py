@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 
 import pytest
-from offsetwatch.daemon.memory import OLDER_TURNS, Tidying
+from offsetwatch.daemon.tuning import OLDER_TURNS, Tidying
 
 
 class Knot:

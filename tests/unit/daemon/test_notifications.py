@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from offsetwatch.config import Config, parse
-from offsetwatch.daemon.notices import Notices, external_url
+from offsetwatch.daemon.notifications import Notices, external_url
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import Failures
 from offsetwatch.model.observations import NotificationsFailed

@@ -18,15 +18,15 @@ from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
 from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon import wiring
 from offsetwatch.daemon.discovery import Discovery
-from offsetwatch.daemon.failover import TOPICS_S, FailoverPolls
-from offsetwatch.daemon.memory import TIDY_S, Tidying
-from offsetwatch.daemon.pipeline import LOOK_S, BaselinesFile, PipelineFile
-from offsetwatch.daemon.probes import Probes
-from offsetwatch.daemon.rhythm import Rhythm
+from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
+from offsetwatch.daemon.pipeline_status import LOOK_S, BaselinesFile, PipelineFile
+from offsetwatch.daemon.scheduler import Rhythm
 from offsetwatch.daemon.supervisor import Inputs, Supervisor
-from offsetwatch.daemon.tails import Tails
+from offsetwatch.daemon.tuning import TIDY_S, Tidying
+from offsetwatch.daemon.wiring import inputs as wiring
+from offsetwatch.daemon.wiring.probe_readers import Probes
+from offsetwatch.daemon.wiring.tails import Tails
 from offsetwatch.ingest.ends import EndsPoll
 from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts
 from offsetwatch.ingest.poll import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from offsetwatch.daemon.rhythm import Rhythm, _Every
+from offsetwatch.daemon.scheduler import Rhythm, _Every
 
 from tests.fakes.clock import VirtualClock
 

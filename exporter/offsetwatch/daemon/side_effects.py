@@ -10,7 +10,7 @@ from collections.abc import Callable
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
 from offsetwatch.daemon.control import ControlDesk
-from offsetwatch.daemon.notices import Notices
+from offsetwatch.daemon.notifications import Notices
 from offsetwatch.daemon.remediation import Remediation
 from offsetwatch.daemon.replicas import Replicas
 from offsetwatch.daemon.state_dir import StateDir

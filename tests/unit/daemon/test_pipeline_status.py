@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from offsetwatch.daemon.pipeline import BaselinesFile, PipelineFile
+from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineFile
 from offsetwatch.history.baselines import published
 from offsetwatch.history.tables.status import Status, path_of
 from offsetwatch.ingest.poll import Batch
