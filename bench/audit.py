@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka as ck
-from offsetwatch.history.audit.comparing import DOWN, UP, Clusters
 from offsetwatch.history.audit.job import AuditSpec, audit
-from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
+from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
+from offsetwatch.history.audit.spark_reader import DOWN, UP, Clusters
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition

@@ -27,10 +27,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
-from offsetwatch.history.pipeline import bronze, lake
-from offsetwatch.history.pipeline.feed import Feed, planned
-from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.pipeline import bronze
+from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline.bronze_rows import Role
 from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.pipeline.stream_plan import Feed, planned
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.history.tables.schemas import (

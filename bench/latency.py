@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow.parquet as pq
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.pipeline.feed import Feed, planned
-from offsetwatch.history.pipeline.jobs import PipelineSpec, run_continuous
-from offsetwatch.history.pipeline.records import roles
+from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline.bronze_rows import roles
+from offsetwatch.history.pipeline.run import PipelineSpec, run_continuous
 from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.pipeline.stream_plan import Feed, planned
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS

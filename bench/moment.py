@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.tables.parquet import IN_ORDER
 from offsetwatch.history.tables.schemas import (
     ARROW,
     BRONZE_RECORDS,
@@ -60,7 +60,7 @@ class Past:
 
     def generate(self) -> int:
         """Make the tables; how many commits there are."""
-        at_once = max(1, lake.FILE_ROWS_MAX // (SOURCES * self.steps))
+        at_once = max(1, commits.FILE_ROWS_MAX // (SOURCES * self.steps))
         for number in range(DAYS):
             for first in range(0, CONNECTORS, at_once):
                 of = range(first, min(first + at_once, CONNECTORS))
@@ -138,9 +138,9 @@ class Past:
 
     def write(self, table: Table, rows: pa.Table) -> None:
         """Add to a table, as maintenance would have left it."""
-        lake.create(self.base, table)
+        commits.create(self.base, table)
         batches = rows.to_batches(max_chunksize=BATCH_ROWS)
-        lake.append(lake.given(batches, self.base, table, IN_ORDER), self.base, table)
+        commits.append(commits.given(batches, self.base, table, IN_ORDER), self.base, table)
 
 
 def _named(table: Table, columns: dict[str, object], rows: int) -> pa.Table:

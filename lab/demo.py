@@ -22,7 +22,7 @@ import httpx
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.queries import asof
 from offsetwatch.history.spark.jars import spark_jars
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -314,8 +314,8 @@ def _history(product: Product) -> str:
     if not product.pipeline_running:
         return "pipeline: ended; see its log"
     try:
-        bronze = sum(topic.rows for topic in read.bronze_summary(product.history))
-        gold = len(read.progress(product.history))
+        bronze = sum(topic.rows for topic in reader.bronze_summary(product.history))
+        gold = len(reader.progress(product.history))
     except HistoryError:
         return "pipeline: starting Spark"
     return f"pipeline: {bronze} commits in bronze, {gold} source partitions in gold"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.changes import change_of
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.commit_changes import change_of
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
@@ -55,7 +55,7 @@ def stored(base: Path, table: Table, *, by: str | None = None) -> list[Row]:
 def create_missing(base: Path) -> None:
     """Create every table that is not there, empty, as a run does before it reads."""
     for table in TABLES:
-        if not read.exists(base, (table,)):
+        if not reader.exists(base, (table,)):
             write(base, table)
 
 

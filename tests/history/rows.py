@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from offsetwatch.decode.javamap import connect_key
-from offsetwatch.history.pipeline.feed import Feed
-from offsetwatch.history.pipeline.records import Role, decode_batches
+from offsetwatch.history.pipeline.bronze_rows import Role, decode_batches
+from offsetwatch.history.pipeline.stream_plan import Feed
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,

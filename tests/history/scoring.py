@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 import numpy as np
-from offsetwatch.history.baselines.habits import habit
+from offsetwatch.history.baselines.model import habit
 from offsetwatch.model.baselines import Baseline
 
 from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from offsetwatch.history.audit.aligning import Gap, Run, aligned, gaps
+from offsetwatch.history.audit.alignment import Gap, Run, aligned, gaps
 
 
 def test_equal_sequences_are_one_run() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.pipeline.bronze_rows import Role
 from offsetwatch.history.queries.asof import AsOf, Question, Unanswerable, as_of
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from offsetwatch.cli.output import OutputFormat
 from offsetwatch.errors import ConfigError
+from offsetwatch.history.audit.differences import Finding, Kind, Span
 from offsetwatch.history.audit.slices import Reach, Slice
-from offsetwatch.history.audit.verdicts import Finding, Kind, Span
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 
 ORDERS = TopicPartition("orders", 0)
@@ -110,7 +110,7 @@ def test_only_what_nothing_explains_counts(
     findings: tuple[Finding, ...], accept: bool, unexplained: int
 ) -> None:
     from offsetwatch.cli.audit import _document
-    from offsetwatch.history.audit.pinning import Bounds
+    from offsetwatch.history.audit.scope import Bounds
 
     document = _document(
         flow("west", "mm2"), [audited(*findings)], Bounds(), asked(accept_transforms=accept)
@@ -122,7 +122,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from offsetwatch.cli.audit import _print
-    from offsetwatch.history.audit.pinning import Bounds
+    from offsetwatch.history.audit.scope import Bounds
 
     _print(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], Bounds(share=0.5))
     out = capsys.readouterr().out
@@ -134,7 +134,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
 
 def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
     from offsetwatch.cli.audit import _document, _write
-    from offsetwatch.history.audit.pinning import Bounds
+    from offsetwatch.history.audit.scope import Bounds
 
     document = _document(flow("west", "mm2"), [audited(LOST)], Bounds(), asked())
     _write(tmp_path / "audit.json", document)

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from offsetwatch.history.audit.pinning import Bounds, Sides, pin
-from offsetwatch.history.audit.reasons import Skip, Transforms
+from offsetwatch.history.audit.explanations import Skip, Transforms
+from offsetwatch.history.audit.scope import Bounds, Sides, pin
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 
 from tests.history.rows import sync_key, sync_value
@@ -93,8 +93,8 @@ class Bed:
             future.result()
 
     def audited(self, replicated: int | None, bounds: Bounds | None = None, **more: Any) -> Audited:
-        from offsetwatch.history.audit.comparing import Clusters
         from offsetwatch.history.audit.job import AuditSpec, audit
+        from offsetwatch.history.audit.spark_reader import Clusters
         from offsetwatch.history.spark.security import kafka_options
 
         sides = Sides({KAFKA: {"bootstrap.servers": self.bootstrap}})

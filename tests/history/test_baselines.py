@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.errors import HistoryError
+from offsetwatch.history.baselines import document
 from offsetwatch.history.baselines import job as baselines
-from offsetwatch.history.baselines import published
-from offsetwatch.history.baselines.habits import DAY_S, WEEK_S, habit, usual_lag
+from offsetwatch.history.baselines.model import DAY_S, WEEK_S, habit, usual_lag
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from offsetwatch.model.baselines import (
     HOUR_S,
@@ -185,13 +185,13 @@ def test_a_document_of_another_version_or_shape_is_refused() -> None:
 
 
 def test_nothing_published_is_nothing_and_half_of_it_is_damage(tmp_path: Path) -> None:
-    assert published.published(tmp_path) is None
-    published.publish(tmp_path, DOCUMENT)
-    assert published.published(tmp_path) == DOCUMENT
-    path = published.path_of(tmp_path)
+    assert document.published(tmp_path) is None
+    document.publish(tmp_path, DOCUMENT)
+    assert document.published(tmp_path) == DOCUMENT
+    path = document.path_of(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(HistoryError, match="damaged"):
-        published.published(tmp_path)
+        document.published(tmp_path)
 
 
 # --- on Spark ------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_without_commits_there_is_nothing_to_learn_from_and_nothing_is_written(
 ) -> None:
     with pytest.raises(HistoryError, match="has not run there"):
         baselines.learn(tmp_path, master="local[2]", heap="700m")
-    assert not published.path_of(tmp_path).exists()
+    assert not document.path_of(tmp_path).exists()
 
 
 def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) -> None:
@@ -258,8 +258,8 @@ def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) 
     base = commits(tmp_path, weeks=1)
     assert not baselines.due(base, MONDAY + 27 * day)
     assert baselines.due(base, MONDAY + 28 * day)
-    published.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
+    document.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
     assert not baselines.due(base, MONDAY + 28.9 * day)
     assert baselines.due(base, MONDAY + 29.1 * day)
-    published.path_of(base).write_bytes(b"{")
+    document.path_of(base).write_bytes(b"{")
     assert baselines.due(base, MONDAY + 28.5 * day)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from offsetwatch.history.audit import blocks as made_of
-from offsetwatch.history.audit.blocks import MAX, MIN, Block, Blocks, blocks
+from offsetwatch.history.audit import chunking as made_of
+from offsetwatch.history.audit.chunking import MAX, MIN, Block, Blocks, blocks
 
 COUNT = 60_000
 

@@ -17,8 +17,8 @@ from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
 from offsetwatch.decode.roles import decode_record, observation
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import records as subject
-from offsetwatch.history.pipeline.records import SCHEMA, Role, decode_batches, roles
+from offsetwatch.history.pipeline import bronze_rows as subject
+from offsetwatch.history.pipeline.bronze_rows import SCHEMA, Role, decode_batches, roles
 from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline.records import Role
+from offsetwatch.history.pipeline.bronze_rows import Role
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, CONNECT_OFFSETS, OFFSET_SYNCS, TABLES
 
 from tests.history.rows import Raw, at, decoded, golden, mirror_key, raw_batch
@@ -60,7 +60,7 @@ def run(spark: SparkSession, base: Path) -> int:
 @pytest.fixture(scope="module")
 def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base path in which the stream ran, and then ran again over the same records."""
-    from offsetwatch.history.pipeline import lake
+    from offsetwatch.history.pipeline import commits as lake
 
     path = tmp_path_factory.mktemp("history")
     for table in TABLES:
@@ -125,7 +125,7 @@ def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_t
 def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import lake
+    from offsetwatch.history.pipeline import commits as lake
 
     since = {"key_form", "event_at", "observation"}
     columns = tuple(column for column in BRONZE_RECORDS.columns if column.name not in since)
@@ -143,7 +143,8 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
 def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_not_at_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import bronze, lake
+    from offsetwatch.history.pipeline import bronze
+    from offsetwatch.history.pipeline import commits as lake
 
     doubts: list[HistoryError] = []
     lake.create(tmp_path, BRONZE_RECORDS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.decode.dialects import position
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.history.tables.changes import change_of, changes
+from offsetwatch.history.tables.commit_changes import change_of, changes
 from offsetwatch.model.offsets import SourceOffset
 
 FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables.schemas import TABLES
 
 from tests.history.delta import refine_plainly, write
@@ -164,5 +164,5 @@ def test_a_run_puts_nothing_over_a_table_that_is_damaged(
             damage(table.at(base))
             before = contents(base)
             with pytest.raises(HistoryError, match=table.path):
-                lake.create(base, table)
+                commits.create(base, table)
             assert contents(base) == before

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report import read as moves_read
-from offsetwatch.history.failover_report.moves import Moment, Why, replayed
-from offsetwatch.history.failover_report.told import Report, minutes_of, report
-from offsetwatch.history.pipeline import lake
+from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report.replay import Moment, Why, replayed
+from offsetwatch.history.failover_report.summary import Report, minutes_of, report
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import flows
+from offsetwatch.history.tables.pipeline_status import Status
 from offsetwatch.history.tables.schemas import GOLD_FLOWS
-from offsetwatch.history.tables.status import Status
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 
 from tests.changed import replace
@@ -435,11 +435,11 @@ def test_tables_that_are_damaged_or_not_there_are_named(table: str, tmp_path: Pa
 
 def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual().write(tmp_path)
-    monkeypatch.setattr("offsetwatch.history.failover_report.read.SAMPLES_MAX", 5)
+    monkeypatch.setattr("offsetwatch.history.failover_report.load.SAMPLES_MAX", 5)
     with pytest.raises(HistoryError, match="more than 5 samples"):
         told(tmp_path)
     monkeypatch.undo()
-    monkeypatch.setattr("offsetwatch.history.failover_report.told.MINUTES_MAX", 20)
+    monkeypatch.setattr("offsetwatch.history.failover_report.summary.MINUTES_MAX", 20)
     with pytest.raises(HistoryError, match="shorter time"):
         told(tmp_path)
 
@@ -473,9 +473,9 @@ def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
         routers=routers,
         copies=(("orders", "orders-eu"), ("*", "{topic}")),
     )
-    lake.create(tmp_path, GOLD_FLOWS)
-    batch = lake.batch(flows.rows([one, other]), GOLD_FLOWS)
-    lake.append(lake.given([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
+    commits.create(tmp_path, GOLD_FLOWS)
+    batch = commits.batch(flows.rows([one, other]), GOLD_FLOWS)
+    commits.append(commits.given([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
     assert flows.stored(tmp_path) == (other, one)
 
 

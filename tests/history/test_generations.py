@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import checkpoints
-from offsetwatch.history.tables.generations import Gap, GapReason, Held, Plan, Source, plan
+from offsetwatch.history.tables.stream_generations import Gap, GapReason, Held, Plan, Source, plan
 
 T = "connect-offsets"
 SOURCE = Source(topics={T: "id"}, starts={(T, 0): 0, (T, 1): 5}, ends={(T, 0): 100, (T, 1): 100})

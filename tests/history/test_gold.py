@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.history.pipeline.records import SCHEMA
+from offsetwatch.history.pipeline.bronze_rows import SCHEMA
 from offsetwatch.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark import jars
-from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.spark.run_lock import only_run
 from offsetwatch.history.spark.security import kafka_options
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
@@ -44,9 +44,11 @@ def test_progress_comes_sorted_with_times_in_unix_seconds(tmp_path: Path) -> Non
     }
     last = {**first, "connector": "b", "committed_at": None}
     write(tmp_path, GOLD_PROGRESS, last, first)
-    rows = read.progress(tmp_path)
+    rows = reader.progress(tmp_path)
     assert [row.connector for row in rows] == ["a", "b"]
-    assert rows[0] == read.ProgressRow(**(first | {"error": None, "committed_at": 1795262400.785}))
+    assert rows[0] == reader.ProgressRow(
+        **(first | {"error": None, "committed_at": 1795262400.785})
+    )
     assert rows[1].committed_at is None
 
 
@@ -62,7 +64,7 @@ def test_flow_progress_comes_sorted_by_partition_number(tmp_path: Path) -> None:
         "replicated": 5,
     }
     write(tmp_path, GOLD_FLOW_PROGRESS, *({**row, "partition": n} for n in (10, 9)))
-    rows = read.flow_progress(tmp_path)
+    rows = reader.flow_progress(tmp_path)
     assert [(it.partition, it.committed_at, it.synced_at) for it in rows] == [
         (9, 1795262400.785, None),
         (10, 1795262400.785, None),
@@ -72,7 +74,7 @@ def test_flow_progress_comes_sorted_by_partition_number(tmp_path: Path) -> None:
 def test_the_cursor_is_a_vector_by_topic_and_partition(tmp_path: Path) -> None:
     rows = [{**OFFSETS, "kpartition": n, "next_offset": n * 10} for n in range(2)]
     write(tmp_path, GOLD_CURSOR, *rows, {**rows[0], "topic": "other"})
-    assert read.cursor(tmp_path) == {
+    assert reader.cursor(tmp_path) == {
         KafkaTopic("east", "connect-offsets"): {0: 0, 1: 10},
         KafkaTopic("east", "other"): {0: 0},
     }
@@ -84,29 +86,30 @@ def test_bronze_is_counted_by_topic_and_topic_id(tmp_path: Path) -> None:
     write(tmp_path, BRONZE_RECORDS, row, {**row, "error": "key_null"}, old)
     topic = KafkaTopic("east", "connect-offsets")
     now, then = 1795262400.785, NOON.replace(year=2020).timestamp()
-    assert read.bronze_summary(tmp_path) == (
-        read.BronzeTopic(topic, "id", "connect_offsets", 2, 1, now, now),
-        read.BronzeTopic(topic, "older", "connect_offsets", 1, 0, then, then),
+    assert reader.bronze_summary(tmp_path) == (
+        reader.BronzeTopic(topic, "id", "connect_offsets", 2, 1, now, now),
+        reader.BronzeTopic(topic, "older", "connect_offsets", 1, 0, then, then),
     )
 
 
 def test_the_topics_are_those_of_the_newest_run(tmp_path: Path) -> None:
     row = {"connect_cluster": "payments", "kafka": "east", "topic": "connect-offsets"}
     write(tmp_path, GOLD_TOPICS, row)
-    assert read.topics(tmp_path) == (
+    assert reader.topics(tmp_path) == (
         OffsetsTopic("payments", KafkaTopic("east", "connect-offsets")),
     )
 
 
 def test_a_history_exists_when_every_table_of_it_does(tmp_path: Path) -> None:
     for table in TABLES:
-        assert not read.exists(tmp_path)
+        assert not reader.exists(tmp_path)
         write(tmp_path, table)
-    assert read.exists(tmp_path)
+    assert reader.exists(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "ask", [read.progress, read.flow_progress, read.cursor, read.topics, read.bronze_summary]
+    "ask",
+    [reader.progress, reader.flow_progress, reader.cursor, reader.topics, reader.bronze_summary],
 )
 def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="has not run there yet"):
@@ -116,4 +119,4 @@ def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Pat
 def test_a_tree_of_causes_is_told_in_one_line_without_colours() -> None:
     arrow = "\x1b[31m\u21b3\x1b[0m"
     tree = f"Generic error\n     {arrow} Unable to copy\n      {arrow} No space\n"
-    assert read.told(OSError(tree)) == "Generic error: Unable to copy: No space"
+    assert reader.told(OSError(tree)) == "Generic error: Unable to copy: No space"

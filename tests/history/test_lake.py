@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.pipeline.lake import Turn
-from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.pipeline.commits import Turn
+from offsetwatch.history.tables.parquet import IN_ORDER
 from offsetwatch.history.tables.schemas import Column, Table
 
 from tests.history.delta import stored
@@ -33,7 +33,7 @@ FIRST, SECOND = date(2026, 10, 1), date(2026, 10, 2)
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    lake.create(tmp_path, DAYS)
+    commits.create(tmp_path, DAYS)
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def files(
     base: Path, *numbers: int, day: date = FIRST, error: str | None = None, table: Table = DAYS
 ) -> Any:
     rows = [(number, error, day) for number in numbers]
-    return lake.given([lake.batch(rows, table)], base, table)
+    return commits.given([commits.batch(rows, table)], base, table)
 
 
 def numbers(base: Path) -> list[int]:
@@ -50,60 +50,62 @@ def numbers(base: Path) -> list[int]:
 
 def test_a_turn_counts_once_and_says_what_it_added(base: Path) -> None:
     first = files(base, 1, 2, error="why"), files(base, 3)
-    added = lake.append([*first[0], *first[1]], base, DAYS, Turn("reader", 4))
-    assert added == lake.Stored(rows=3, undecodable=2)
+    added = commits.append([*first[0], *first[1]], base, DAYS, Turn("reader", 4))
+    assert added == commits.Stored(rows=3, undecodable=2)
     for number in (3, 4):
-        again = lake.append(files(base, 9), base, DAYS, Turn("reader", number))
-        assert again == lake.Stored(0, 0)
-    lake.append(files(base, 4), base, DAYS, Turn("another", 1))
-    lake.append(files(base, 5), base, DAYS, Turn("reader", 5))
+        again = commits.append(files(base, 9), base, DAYS, Turn("reader", number))
+        assert again == commits.Stored(0, 0)
+    commits.append(files(base, 4), base, DAYS, Turn("another", 1))
+    commits.append(files(base, 5), base, DAYS, Turn("reader", 5))
     assert numbers(base) == [1, 2, 3, 4, 5]
-    assert lake.taken_in(base, DAYS, "reader") == 5
-    assert lake.taken_in(base, DAYS, "nobody") is None
+    assert commits.taken_in(base, DAYS, "reader") == 5
+    assert commits.taken_in(base, DAYS, "nobody") is None
 
 
 def test_a_turn_without_rows_is_taken_in_and_nothing_without_a_turn_is_no_commit(
     base: Path,
 ) -> None:
     before = DeltaTable(str(DAYS.at(base))).version()
-    lake.append([], base, DAYS)
+    commits.append([], base, DAYS)
     assert DeltaTable(str(DAYS.at(base))).version() == before
-    lake.append([], base, DAYS, Turn("reader", 0))
+    commits.append([], base, DAYS, Turn("reader", 0))
     assert Turn("reader", 0).done(base, DAYS)
 
 
 def test_all_rows_are_replaced_or_those_of_some_days(base: Path) -> None:
-    lake.append([*files(base, 1), *files(base, 2, day=SECOND)], base, DAYS)
-    lake.replace(files(base, 3), base, DAYS, days=[FIRST])
+    commits.append([*files(base, 1), *files(base, 2, day=SECOND)], base, DAYS)
+    commits.replace(files(base, 3), base, DAYS, days=[FIRST])
     assert numbers(base) == [2, 3]
-    lake.replace([], base, DAYS, days=[SECOND])
+    commits.replace([], base, DAYS, days=[SECOND])
     assert numbers(base) == [3]
-    lake.replace(files(base, 4), base, DAYS, Turn("reader", 1))
-    lake.replace(files(base, 5), base, DAYS, Turn("reader", 1))
+    commits.replace(files(base, 4), base, DAYS, Turn("reader", 1))
+    commits.replace(files(base, 5), base, DAYS, Turn("reader", 1))
     assert numbers(base) == [4]
-    lake.replace([], base, DAYS)
+    commits.replace([], base, DAYS)
     assert numbers(base) == []
 
 
 def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) -> None:
     for number in (2, 1):
-        lake.append(files(base, number), base, DAYS)
-    lake.append(files(base, 3, day=SECOND), base, DAYS)
-    (crowd,) = lake.crowded(base, DAYS, SECOND)
-    assert crowd == lake.Crowd(partition={"day": FIRST.isoformat()}, wanted=1)
+        commits.append(files(base, number), base, DAYS)
+    commits.append(files(base, 3, day=SECOND), base, DAYS)
+    (crowd,) = commits.crowded(base, DAYS, SECOND)
+    assert crowd == commits.Crowd(partition={"day": FIRST.isoformat()}, wanted=1)
     # However many they are: rows that lie in order are left alone.
     ordered = [
         file
         for number in (1, 2)
-        for file in lake.given([lake.batch([(number, None, FIRST)], DAYS)], base, DAYS, IN_ORDER)
+        for file in commits.given(
+            [commits.batch([(number, None, FIRST)], DAYS)], base, DAYS, IN_ORDER
+        )
     ]
-    lake.rearrange(ordered, base, DAYS, crowd.partition)
-    assert lake.crowded(base, DAYS, SECOND) == []
+    commits.rearrange(ordered, base, DAYS, crowd.partition)
+    assert commits.crowded(base, DAYS, SECOND) == []
     assert numbers(base) == [1, 2, 3]
     table = DeltaTable(str(DAYS.at(base)))
     assert len(table.file_uris()) == 3
     before = table.version()
-    lake.vacuum(base, DAYS)
+    commits.vacuum(base, DAYS)
     # The files of before stay until no reader can be in the middle of them.
     assert len(list(DAYS.at(base).rglob("*.parquet"))) == 5
     assert DeltaTable(str(DAYS.at(base))).version() == before
@@ -111,27 +113,27 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
 
 def test_the_day_that_is_not_over_is_left_alone(base: Path) -> None:
     for number in (2, 1):
-        lake.append(files(base, number, day=SECOND), base, DAYS)
-    assert lake.crowded(base, DAYS, SECOND) == []
-    assert len(lake.crowded(base, DAYS, date(2026, 10, 3))) == 1
+        commits.append(files(base, number, day=SECOND), base, DAYS)
+    assert commits.crowded(base, DAYS, SECOND) == []
+    assert len(commits.crowded(base, DAYS, date(2026, 10, 3))) == 1
 
 
 def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
     whole = replace(DAYS, partitioned_by=())
-    lake.create(tmp_path, whole)
+    commits.create(tmp_path, whole)
     for number in (2, 1):
-        lake.append(files(tmp_path, number, table=whole), tmp_path, whole)
-    assert lake.crowded(tmp_path, whole, SECOND) == [lake.Crowd({}, wanted=1)]
-    lake.rearrange(files(tmp_path, 3, table=whole), tmp_path, whole, {})
+        commits.append(files(tmp_path, number, table=whole), tmp_path, whole)
+    assert commits.crowded(tmp_path, whole, SECOND) == [commits.Crowd({}, wanted=1)]
+    commits.rearrange(files(tmp_path, 3, table=whole), tmp_path, whole, {})
     assert numbers(tmp_path) == [3]
 
 
 def test_what_a_killed_run_left_goes_when_it_is_old(base: Path) -> None:
-    lake.append(files(base, 1), base, DAYS)
+    commits.append(files(base, 1), base, DAYS)
     young, old = files(base, 2), files(base, 3)
-    long_ago = time.time() - 3600 * (lake.RETAIN_HOURS + 1)
+    long_ago = time.time() - 3600 * (commits.RETAIN_HOURS + 1)
     os.utime(DAYS.at(base) / old[0].path, (long_ago, long_ago))
-    lake.vacuum(base, DAYS)
+    commits.vacuum(base, DAYS)
     assert (DAYS.at(base) / young[0].path).exists()
     assert not (DAYS.at(base) / old[0].path).exists()
     assert numbers(base) == [1]
@@ -139,27 +141,27 @@ def test_what_a_killed_run_left_goes_when_it_is_old(base: Path) -> None:
 
 def test_a_table_that_only_grows_cannot_be_replaced(tmp_path: Path) -> None:
     growing = replace(DAYS, append_only=True)
-    lake.create(tmp_path, growing)
-    lake.append(files(tmp_path, 1), tmp_path, growing)
+    commits.create(tmp_path, growing)
+    commits.append(files(tmp_path, 1), tmp_path, growing)
     with pytest.raises(HistoryError, match="writing days failed"):
-        lake.replace(files(tmp_path, 2), tmp_path, growing)
+        commits.replace(files(tmp_path, 2), tmp_path, growing)
     assert numbers(tmp_path) == [1]
 
 
 def test_an_older_table_gets_the_columns_that_came_since(tmp_path: Path) -> None:
-    lake.create(tmp_path, replace(DAYS, columns=(DAYS.columns[0], DAYS.columns[2])))
-    lake.create(tmp_path, DAYS)
-    lake.create(tmp_path, DAYS)
-    lake.append(files(tmp_path, 1, error="why"), tmp_path, DAYS)
+    commits.create(tmp_path, replace(DAYS, columns=(DAYS.columns[0], DAYS.columns[2])))
+    commits.create(tmp_path, DAYS)
+    commits.create(tmp_path, DAYS)
+    commits.append(files(tmp_path, 1, error="why"), tmp_path, DAYS)
     assert [row["error"] for row in stored(tmp_path, DAYS)] == ["why"]
     assert DeltaTable(str(DAYS.at(tmp_path))).version() == 2
 
 
 def test_a_table_with_other_types_is_refused(tmp_path: Path) -> None:
     other = Column("number", "STRING")
-    lake.create(tmp_path, replace(DAYS, columns=(other, *DAYS.columns[1:])))
+    commits.create(tmp_path, replace(DAYS, columns=(other, *DAYS.columns[1:])))
     with pytest.raises(HistoryError, match=r"its column number holds .*string.*, not long"):
-        lake.create(tmp_path, DAYS)
+        commits.create(tmp_path, DAYS)
     assert DeltaTable(str(DAYS.at(tmp_path))).version() == 0
 
 
@@ -167,4 +169,4 @@ def test_what_cannot_be_written_is_said(base: Path) -> None:
     found = files(base, 1)
     (DAYS.at(base) / "_delta_log" / f"{0:020}.json").write_text("{")
     with pytest.raises(HistoryError):
-        lake.append(found, base, DAYS)
+        commits.append(found, base, DAYS)

@@ -27,7 +27,7 @@ class AfterFourDays:
 def test_closed_days_get_one_file_each_and_every_row_stays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline.maintain import maintain
+    from offsetwatch.history.pipeline.maintenance import maintain
 
     for number in range(8):
         day = number // 2
@@ -50,7 +50,7 @@ def test_closed_days_get_one_file_each_and_every_row_stays(
 
 
 def test_a_record_that_is_stored_twice_is_found(tmp_path: Path) -> None:
-    from offsetwatch.history.pipeline.maintain import counted
+    from offsetwatch.history.pipeline.maintenance import counted
 
     for _ in range(2):
         lake(tmp_path, Commit(0, '{"position":1}'), Commit(1, '{"position":2}'))
@@ -59,7 +59,7 @@ def test_a_record_that_is_stored_twice_is_found(tmp_path: Path) -> None:
 
 
 def test_where_nothing_was_read_there_is_nothing_to_maintain(tmp_path: Path) -> None:
-    from offsetwatch.history.pipeline.maintain import maintain
+    from offsetwatch.history.pipeline.maintenance import maintain
 
     with pytest.raises(HistoryError, match="nothing to maintain"):
         maintain(tmp_path, master="local[1]", heap="1g")

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.history.pipeline import maintain
+from offsetwatch.history.pipeline import maintenance
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
@@ -23,7 +23,7 @@ from tests.history.rows import OFFSETS_TOPIC, SYNCS_TOPIC, offset_key
 from tests.upgrade import lakes, opened
 
 if TYPE_CHECKING:
-    from offsetwatch.history.pipeline.jobs import PipelineSpec
+    from offsetwatch.history.pipeline.run import PipelineSpec
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
@@ -40,7 +40,7 @@ class Broker:
     syncs: KafkaTopic
 
     def spec(self, base: Path) -> PipelineSpec:
-        from offsetwatch.history.pipeline.jobs import PipelineSpec
+        from offsetwatch.history.pipeline.run import PipelineSpec
 
         properties = {"bootstrap.servers": self.bootstrap, "client.id": "test"}
         names = (self.offsets.topic, self.syncs.topic)
@@ -75,14 +75,14 @@ def broker(kafka: str) -> Broker:
 def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     milestone: str, broker: Broker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run
 
     base = opened.tables(milestone, tmp_path / "tables")
     # With the columns of then.
     there = DeltaTable(str(BRONZE_RECORDS.at(base))).to_pyarrow_table()
     old = sorted(there.to_pylist(), key=_place)
 
-    report = jobs.run_available_now(broker.spec(base))
+    report = run.run_available_now(broker.spec(base))
 
     fresh = report.rows_read[broker.offsets]
     assert fresh >= 2
@@ -96,10 +96,10 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     then = opened.expected(milestone, "tables")["as of"]["first day"]
     assert lakes.answers(base)["first day"] == then
 
-    again = jobs.run_available_now(broker.spec(base))
+    again = run.run_available_now(broker.spec(base))
     assert set(again.rows_read.values()) == {0}
     assert sorted(stored(base, BRONZE_RECORDS), key=_place) == rows
-    done = maintain.maintain(base, master="local[2]", heap="1g")
+    done = maintenance.maintain(base, master="local[2]", heap="1g")
     assert (done.rows, done.doubled) == (len(rows), 0)
     for table in TABLES:
         there = DeltaTable(str(table.at(base)))

@@ -52,7 +52,7 @@ def loaded_by(module: str, archive: Path) -> set[str]:
 
 def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path) -> None:
     made = package(packed)
-    loaded = loaded_by("offsetwatch.history.pipeline.records", made.archive)
+    loaded = loaded_by("offsetwatch.history.pipeline.bronze_rows", made.archive)
     ours = {name for name in loaded if not name.startswith("_")}
     assert ours - BROUGHT <= {"offsetwatch", *EXECUTORS_NEED}
     pins = dict(line.split("==") for line in made.requirements.read_text().splitlines())
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     tmp_path: Path, text: str | None, seen: bool
 ) -> None:
-    from offsetwatch.history.spark.shared import look_for
+    from offsetwatch.history.spark.shared_folder_check import look_for
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
@@ -122,7 +122,7 @@ def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     ],
 )
 def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> None:
-    from offsetwatch.history.spark.shared import is_local
+    from offsetwatch.history.spark.shared_folder_check import is_local
 
     assert is_local(master) is local
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.history.pipeline.patience import PAUSE_S_MAX, PLANS_MAX, STEADY_S, Patience
+from offsetwatch.history.pipeline.retry import PAUSE_S_MAX, PLANS_MAX, STEADY_S, Patience
 
 
 def pauses(patience: Patience, tries: int, *, counts: bool) -> list[float]:

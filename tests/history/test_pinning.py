@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
+from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
 from offsetwatch.state.mirror.mm2_names import DEFAULT
 

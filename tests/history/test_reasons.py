@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.history.audit.reasons import Newest, Reasons, Skip, Transforms, skips, transforms
-from offsetwatch.history.audit.verdicts import Item, Kind, Record, Span
+from offsetwatch.history.audit.differences import Item, Kind, Record, Span
+from offsetwatch.history.audit.explanations import (
+    Newest,
+    Reasons,
+    Skip,
+    Transforms,
+    skips,
+    transforms,
+)
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.journal import Entry
 from offsetwatch.remedy.model.plan import (

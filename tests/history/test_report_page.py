@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, HistoryError
-from offsetwatch.history.failover_report.file import SCHEMA, write_page
-from offsetwatch.history.failover_report.page import page
-from offsetwatch.history.failover_report.plot import STEPS_MAX, Line, plot
+from offsetwatch.history.failover_report.files import SCHEMA, write_page
+from offsetwatch.history.failover_report.html import page
+from offsetwatch.history.failover_report.svg import STEPS_MAX, Line, plot
 
 from tests.history.pasts import NOON, Past, usual
 from tests.history.test_failover_report import told

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from offsetwatch.errors import Denied, Unreachable
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.pipeline import samples as module
-from offsetwatch.history.pipeline.records import Role
-from offsetwatch.history.pipeline.samples import Sampler
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.pipeline import offset_sampler as module
+from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
@@ -47,7 +47,7 @@ class Site:
         self.clock = VirtualClock(AT)
         self.west, self.east = FakeKafka("west", self.clock), FakeKafka("east", self.clock)
         for table in (BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS):
-            lake.create(base, table)
+            commits.create(base, table)
         self.mirrored("orders", 0)
         self.checkpoints(("billing", "west.orders", 0))
         self.west.create("orders", compacted=False)

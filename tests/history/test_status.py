@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from offsetwatch.errors import HistoryError, SparkGone, Unreachable
+from offsetwatch.history.tables.pipeline_status import BYTES_MAX, Status, path_of, read
 from offsetwatch.history.tables.schemas import OPS_GAPS
-from offsetwatch.history.tables.status import BYTES_MAX, Status, path_of, read
 from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
 
 from tests.fakes.clock import VirtualClock
@@ -163,7 +163,7 @@ def test_that_it_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
 
 def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
     script = (
-        "import sys, offsetwatch.history.tables.status\n"
+        "import sys, offsetwatch.history.tables.pipeline_status\n"
         "sys.exit(bool({'pyspark', 'deltalake', 'pyarrow', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -185,7 +185,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 def test_behind_is_said_only_where_both_vectors_tell(
     latest: str | None, reached: str | None, wanted: int | None
 ) -> None:
-    from offsetwatch.history.pipeline.watch import behind
+    from offsetwatch.history.pipeline.progress_monitor import behind
 
     assert behind(latest, reached) == wanted
 
@@ -221,12 +221,12 @@ class Stream:
 def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
-    from offsetwatch.history.pipeline import lake
-    from offsetwatch.history.pipeline.watch import Watch
+    from offsetwatch.history.pipeline import commits
+    from offsetwatch.history.pipeline.progress_monitor import Watch
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)
-        lake.create(base, OPS_GAPS)  # as a run does before it watches
+        commits.create(base, OPS_GAPS)  # as a run does before it watches
         stream: Any = Stream(Query("a"))
         with Status(base, ["east"]) as status:
             watch = Watch(status, base, [stream], VirtualClock(), every_s=every_s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.status import read
+from offsetwatch.history.tables.pipeline_status import read
 from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
 
 from tests.history import test_stream_real
@@ -30,7 +30,7 @@ def feed(bed: Bed) -> FeedStatus | None:
 
 
 def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(20)))
     bed.commit((b"\xffjunk", b"{", 1))
@@ -58,7 +58,7 @@ def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
 
 
 def test_a_continuous_run_says_so_after_every_batch_and_while_it_waits(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     stop = threading.Event()
     spec = bed.spec(cadence_s=1.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from offsetwatch.clock import SystemClock
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import TABLES
 from structlog.testing import capture_logs
 
@@ -48,19 +48,19 @@ def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], even
 def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offsetwatch.history.pipeline.patience.PAUSE_S_MAX", 0.5)
+    monkeypatch.setattr("offsetwatch.history.pipeline.retry.PAUSE_S_MAX", 0.5)
     monkeypatch.setattr("offsetwatch.clients.kafka.clients.REQUEST_TIMEOUT_S", 2.0)
     from offsetwatch.clients.kafka.clients import KafkaAdmin
-    from offsetwatch.history.pipeline import lake
-    from offsetwatch.history.pipeline.feed import planned
+    from offsetwatch.history.pipeline import commits
     from offsetwatch.history.pipeline.stream import BronzeStream
+    from offsetwatch.history.pipeline.stream_plan import planned
 
     topic_id = KafkaAdmin("east", {"bootstrap.servers": lab.east}).topic_ids([TOPIC])[TOPIC]
     feed = feed_of(lab.east, TOPIC, topic_id)
     impatient = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1500"}
     feed = replace(feed, options={**feed.options, **impatient})
     for table in TABLES:
-        lake.create(tmp_path, table)
+        commits.create(tmp_path, table)
     stream = BronzeStream(spark, tmp_path, feed, planned(tmp_path, feed), SystemClock())
     lab.produce("east", TOPIC, 10)
     log = (TOPIC, topic_id, 0)
@@ -68,7 +68,7 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     def stored(count: int) -> None:
         def probe() -> None:
             stream.check()
-            seen = read.next_offsets(tmp_path, "east").get(log, 0)
+            seen = reader.next_offsets(tmp_path, "east").get(log, 0)
             if seen < count:
                 raise NotYet(f"{seen} records are stored")
 
@@ -93,6 +93,6 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
         "log_level": "warning",
     }
     assert stream.notices == []
-    (topic,) = read.bronze_summary(tmp_path)
+    (topic,) = reader.bronze_summary(tmp_path)
     assert topic.rows == 20
     assert stream.reached().ends

@@ -25,17 +25,17 @@ from deltalake import DeltaTable
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import HistoryError, NotFound
 from offsetwatch.history.pipeline import checkpoints
-from offsetwatch.history.spark.runlock import only_run
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.generations import Gap, GapReason
+from offsetwatch.history.spark.run_lock import only_run
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.history.tables.stream_generations import Gap, GapReason
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
 from lab.waiting import NotYet, until
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
 if TYPE_CHECKING:
-    from offsetwatch.history.pipeline.jobs import PipelineSpec, RunReport
+    from offsetwatch.history.pipeline.run import PipelineSpec, RunReport
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
@@ -58,7 +58,7 @@ class Bed:
     syncs: KafkaTopic
 
     def spec(self, **changes: Any) -> PipelineSpec:
-        from offsetwatch.history.pipeline.jobs import PipelineSpec
+        from offsetwatch.history.pipeline.run import PipelineSpec
 
         flow = MirrorFlow("payments", "mm2", "west", "east", None, self.syncs)
         topology = Topology((OffsetsTopic("payments", self.offsets),), (flow,))
@@ -137,7 +137,7 @@ class Bed:
         return [tuple(row.values()) for row in table.to_pylist()]
 
     def pos(self) -> dict[str, int | None]:
-        return {row.connector: row.pos for row in read.progress(self.base)}
+        return {row.connector: row.pos for row in reader.progress(self.base)}
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def eventually(what: str, seen: Callable[[], object], wanted: object) -> None:
 
 
 def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(
         (FILE, b'{"position":1}', 0),
@@ -188,21 +188,29 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
     assert (first.undecodable, first.progress_rows, first.flow_rows) == (3, 5, 1)
     # Transaction markers and the aborted record have offsets, and no rows.
     assert first.cut == {bed.offsets: {0: 6, 1: 4, 2: 4}, bed.syncs: {0: 1}}
-    rows = {(row.connector, row.source_partition): row for row in read.progress(bed.base)}
+    rows = {(row.connector, row.source_partition): row for row in reader.progress(bed.base)}
     file = rows["file", '{"filename":"/in"}']
     assert (file.pos, file.variants, file.koffset) == (3, 1, 2)
     wide = rows["mm2", '{"cluster":"west","partition":1,"topic":"orders"}']
     assert (wide.pos, wide.source_offset) == (None, '{"offset":18446744073709551616}')
     assert rows["mm2", '{"cluster":"west","partition":2,"topic":"orders"}'].tombstone
     assert rows["broken", "{}"].error == "value_not_json"
-    (flow,) = read.flow_progress(bed.base)
+    (flow,) = reader.flow_progress(bed.base)
     assert (flow.committed, flow.synced, flow.downstream, flow.replicated) == (10, 12, 120, 10)
 
-    before = (read.progress(bed.base), read.flow_progress(bed.base), read.bronze_summary(bed.base))
+    before = (
+        reader.progress(bed.base),
+        reader.flow_progress(bed.base),
+        reader.bronze_summary(bed.base),
+    )
     second = jobs.run_available_now(bed.spec())
     assert second.rows_read == {bed.offsets: 0, bed.syncs: 0}
     assert (second.undecodable, second.cut) == (0, first.cut)
-    after = (read.progress(bed.base), read.flow_progress(bed.base), read.bronze_summary(bed.base))
+    after = (
+        reader.progress(bed.base),
+        reader.flow_progress(bed.base),
+        reader.bronze_summary(bed.base),
+    )
     assert after == before
     identities = bed.identities()
     assert len(identities) == len(set(identities)) == 12
@@ -210,7 +218,7 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
 
 @pytest.mark.full
 def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     bed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
@@ -218,9 +226,9 @@ def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> N
     vector: Mapping[KafkaTopic, Mapping[int, int]] = {bed.offsets: {0: 3, 2: 1}, bed.syncs: {0: 0}}
     report = jobs.run_available_now(bed.spec(), vector)
     assert report.rows_read == {bed.offsets: 7, bed.syncs: 1}
-    assert report.cut == vector == read.cursor(bed.base)
+    assert report.cut == vector == reader.cursor(bed.base)
     assert bed.pos() == {"file": 2, "mm2": 10}
-    assert [row.synced for row in read.flow_progress(bed.base)] == [None]
+    assert [row.synced for row in reader.flow_progress(bed.base)] == [None]
 
     # A partition that the cut does not name counts as empty.
     jobs.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
@@ -235,7 +243,7 @@ def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> N
 
 @pytest.mark.full
 def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     stop = threading.Event()
     reports: list[jobs.RunReport] = []
@@ -245,7 +253,7 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     try:
         bed.commit((FILE, b'{"position":1}', 0))
         eventually(
-            "the first commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 1}
+            "the first commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 1}
         )
         bed.commit((FILE, b'{"position":2}', 0))
         eventually("the second commit in gold", bed.pos, {"file": 2})
@@ -265,13 +273,13 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
 def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from offsetwatch.history.pipeline import bronze, lake
-    from offsetwatch.history.pipeline.feed import planned
+    from offsetwatch.history.pipeline import bronze, commits
     from offsetwatch.history.pipeline.stream import BronzeStream
+    from offsetwatch.history.pipeline.stream_plan import planned
 
     feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
     for table in (BRONZE_RECORDS, OPS_GAPS):
-        lake.create(bed.base, table)
+        commits.create(bed.base, table)
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     written, stopped = threading.Event(), threading.Event()
 
@@ -302,7 +310,7 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
 @contextmanager
 def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
     """A continuous run beside the block; its report is there after it."""
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     stop = threading.Event()
     reports: list[RunReport] = []
@@ -323,23 +331,23 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
     def overtaken() -> bool:
         """Has the log start passed the stream? Now and then the stream is the quicker one."""
         nonlocal written
-        if not read.gaps(bed.base, "east"):
+        if not reader.gaps(bed.base, "east"):
             bed.commit(*((FILE, b'{"position":%d}' % (written + n), 0) for n in range(4)))
             written += 4
             to = TopicPartition(bed.offsets.topic, 0, written - 1)
             for future in bed.admin.delete_records([to]).values():
                 future.result()
             eventually("read on", bed.pos, {"file": written - 1})
-        return bool(read.gaps(bed.base, "east"))
+        return bool(reader.gaps(bed.base, "east"))
 
     with continuous(bed.spec(cadence_s=2.0)) as reports:
         eventually(
-            "the first commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 0}
+            "the first commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 0}
         )
         eventually("a gap", overtaken, wanted=True)
         bed.commit((FILE, b'{"position":1000}', 0))
         eventually("the newest commit in gold", bed.pos, {"file": 1000})
-    (gap,) = read.gaps(bed.base, "east")
+    (gap,) = reader.gaps(bed.base, "east")
     assert (gap.reason, gap.to_offset) == (GapReason.LOG_START_MOVED, written - 1)
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     offsets = [offset for _, partition, offset in bed.identities() if partition == 0]
@@ -348,11 +356,13 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
 
 @pytest.mark.full
 def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     with continuous(bed.spec(cadence_s=1.0)) as reports:
         bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-        eventually("the commits in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 4})
+        eventually(
+            "the commits in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 4}
+        )
         old = bed.topic_ids()[bed.offsets]
         bed.create_again()
         bed.commit((FILE, b'{"position":100}', 0))
@@ -360,13 +370,13 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
         bed.commit((FILE, b'{"position":101}', 0))
         eventually("its next commit in gold", bed.pos, {"file": 101})
     gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert read.gaps(bed.base, "east") == {gap}
+    assert reader.gaps(bed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     new = bed.topic_ids()[bed.offsets]
     assert sorted(bed.identities()) == sorted(
         [*((old, 0, offset) for offset in range(5)), (new, 0, 0), (new, 0, 1)]
     )
-    (file,) = read.progress(bed.base)
+    (file,) = reader.progress(bed.base)
     assert (file.topic_id, file.koffset) == (new, 1)
     assert jobs.run_available_now(bed.spec()).notices == ()
 
@@ -375,13 +385,13 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
 def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offsetwatch.history.pipeline.patience.PAUSE_S_MAX", 0.1)
+    monkeypatch.setattr("offsetwatch.history.pipeline.retry.PAUSE_S_MAX", 0.1)
     bed.commit((FILE, b'{"position":1}', 0))
 
     def gone() -> None:
         with continuous(bed.spec(cadence_s=1.0)):
             eventually(
-                "the commit in gold", lambda: read.exists(bed.base) and bed.pos(), {"file": 1}
+                "the commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 1}
             )
             for future in bed.admin.delete_topics([bed.offsets.topic]).values():
                 future.result()
@@ -401,7 +411,7 @@ def runlock_is_free(base: Path) -> bool:
 
 @pytest.mark.full
 def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
     jobs.run_available_now(bed.spec())
@@ -420,7 +430,7 @@ def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
 
 @pytest.mark.full
 def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     jobs.run_available_now(bed.spec())
@@ -433,7 +443,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert read.gaps(bed.base, "east") == {gap}
+    assert reader.gaps(bed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in report.notices
     assert bed.pos() == {"file": 100}
     assert jobs.run_available_now(bed.spec()).notices == ()
@@ -442,7 +452,7 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
 
 @pytest.mark.full
 def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     jobs.run_available_now(bed.spec())
@@ -454,7 +464,7 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 2, bed.syncs: 1}
     topic_id = bed.topic_ids()[bed.offsets]
-    assert read.gaps(bed.base, "east") == {
+    assert reader.gaps(bed.base, "east") == {
         Gap(bed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
     }
     assert sorted(offset for _, partition, offset in bed.identities() if partition == 0) == [
@@ -464,7 +474,7 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
 
 @pytest.mark.full
 def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     bed.commit((FILE, b'{"position":1}', 0))
     bed.sync(12, 120)
@@ -484,7 +494,7 @@ def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
 
 @pytest.mark.full
 def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import jobs
+    from offsetwatch.history.pipeline import run as jobs
 
     resource = ConfigResource(
         ConfigResource.Type.TOPIC,
@@ -507,7 +517,7 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
     assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
     topic_id = bed.topic_ids()[bed.offsets]
-    assert read.gaps(bed.base, "east") == {
+    assert reader.gaps(bed.base, "east") == {
         Gap(bed.offsets.topic, topic_id, 1, at, at + 1, GapReason.TIMESTAMP_OUT_OF_RANGE)
         for at in (2, 4)
     }

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError
-from offsetwatch.history.baselines.published import path_of, publish
+from offsetwatch.history.baselines.document import path_of, publish
 from offsetwatch.history.queries.asof import Unanswerable
-from offsetwatch.history.queries.stories import What
+from offsetwatch.history.queries.connector_events import What
 from offsetwatch.history.queries.timeline import Question, Timeline, timeline
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.history.audit.slices import Slice
-from offsetwatch.history.audit.verdicts import (
+from offsetwatch.history.audit.differences import (
     Finding,
     Kind,
     Record,
@@ -15,6 +14,7 @@ from offsetwatch.history.audit.verdicts import (
     left_of,
     unknown,
 )
+from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
 
 OF = Slice(TopicPartition("orders", 0), "west.orders", 0, 100, 0, 100, judged=(0, 100))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 
 from lab import Lab, compare
 from lab.errors import LabError
@@ -81,7 +81,7 @@ def beside(
 def stored(history: Path) -> dict[tuple[str, str], str | None]:
     """The tables' answer."""
     return {
-        (row.connector, row.source_partition): row.source_offset for row in read.progress(history)
+        (row.connector, row.source_partition): row.source_offset for row in reader.progress(history)
     }
 
 

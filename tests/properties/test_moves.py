@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.history.failover_report import read as moves_read
-from offsetwatch.history.failover_report.known import CheckpointSaid, Ends, Known, Series, Sync
-from offsetwatch.history.failover_report.moves import replayed
+from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report.inputs import CheckpointSaid, Ends, Known, Series, Sync
+from offsetwatch.history.failover_report.replay import replayed
 from offsetwatch.history.tables import flows
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.history.audit.aligning import aligned, gaps
-from offsetwatch.history.audit.slices import Slice
-from offsetwatch.history.audit.verdicts import (
+from offsetwatch.history.audit.alignment import aligned, gaps
+from offsetwatch.history.audit.differences import (
     Finding,
     Kind,
     Record,
@@ -16,6 +15,7 @@ from offsetwatch.history.audit.verdicts import (
     items,
     left_of,
 )
+from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
 
 DOWN_BEGINS = 7000

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
-from offsetwatch.history.failover_report import read as moves_read
-from offsetwatch.history.failover_report.moves import Moment, replayed
+from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report.replay import Moment, replayed
 from offsetwatch.history.tables import flows
 
 from lab import Lab

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from deltalake import QueryBuilder
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
@@ -33,7 +33,7 @@ SECRET = "hunter2-of-the-told-source"
 
 
 def rows(product: Product, table: Table, query: str) -> list[dict[str, Any]]:
-    there = read.opened(product.history, table)
+    there = reader.opened(product.history, table)
     found: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("records", there).execute(query)
     ).to_pylist()
@@ -85,7 +85,7 @@ def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
         "configs": 0,
         "status": 0,
     }
-    stored = read.opened(product.history, BRONZE_RECORDS).to_pyarrow_table(
+    stored = reader.opened(product.history, BRONZE_RECORDS).to_pyarrow_table(
         columns=["key", "value", "observation", "source_offset", "error"]
     )
     assert not [row for row in stored.to_pylist() if SECRET in str(row)]

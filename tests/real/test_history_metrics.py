@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from offsetwatch.history.tables import read, status
+from offsetwatch.history.tables import pipeline_status, reader
 
 from lab.product import Product
 from tests.real.seen import becomes, eventually, samples, total
@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product) -> None:
     product.run_pipeline()
     stored: Counter[str] = Counter()
-    for topic in read.bronze_summary(product.history):
+    for topic in reader.bronze_summary(product.history):
         stored[topic.at.kafka] += topic.rows - topic.undecodable
-    said = status.read(product.history)
+    said = pipeline_status.read(product.history)
     assert said is not None
     assert said.batch_at is not None
     failed = sum(count for _, count in said.errors)  # of runs that other tests let fail
@@ -34,7 +34,7 @@ def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product
         becomes(product, feed.gaps, "history_gaps", kafka=at)
     assert sum(samples(product, "history_errors_total").values()) == failed
 
-    status.path_of(product.history).write_text("{")
+    pipeline_status.path_of(product.history).write_text("{")
     becomes(product, 1, "history_errors_total", reason="status_unreadable")
     becomes(product, None, "history_last_batch_timestamp_seconds")
     becomes(product, None, "history_records_total")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.queries.asof import Question, as_of
 from offsetwatch.history.tables import schemas as tables
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
@@ -100,7 +100,7 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tables by their paths, and what this code says of them."""
     base = work / "tables"
     for table in TABLES:
-        lake.create(base, table)
+        commits.create(base, table)
     rows = []
     for raw, read_at in zip(_runs(), (60, DAY + 60), strict=True):
         rows.append(bronze_rows(raw, read_at))
@@ -142,7 +142,7 @@ def append(base: Path, table: Table, rows: list[Row]) -> None:
         return
     names = [column.name for column in table.columns]
     values = [tuple(row.get(name) for name in names) for row in rows]
-    lake.append(lake.given([lake.batch(values, table)], base, table), base, table)
+    commits.append(commits.given([commits.batch(values, table)], base, table), base, table)
 
 
 # ---- as text, and back --------------------------------------------------------------------------

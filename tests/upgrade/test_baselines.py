@@ -6,7 +6,7 @@ import json
 
 import pytest
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import published
+from offsetwatch.history.baselines import document as published
 
 from tests.upgrade import opened, usual
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.queries.timeline import Question, timeline
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 
@@ -34,7 +34,7 @@ def base(as_left: Path, tmp_path: Path) -> Path:
     """A copy, brought up to date as each run does first."""
     base = Path(shutil.copytree(as_left, tmp_path / "tables"))
     for table in TABLES:
-        lake.create(base, table)
+        commits.create(base, table)
     return base
 
 
@@ -59,7 +59,7 @@ def test_older_tables_get_the_columns_that_came_since_and_lose_no_row(milestone,
 def test_a_table_that_was_brought_up_to_date_is_not_touched_again(base):
     before = {table.path: DeltaTable(str(table.at(base))).version() for table in TABLES}
     for table in TABLES:
-        lake.create(base, table)
+        commits.create(base, table)
     assert {table.path: DeltaTable(str(table.at(base))).version() for table in TABLES} == before
 
 
@@ -101,6 +101,6 @@ def test_a_table_whose_column_has_another_type_is_refused_by_name_and_left(base)
     )
     first.write_text(changed)
     with pytest.raises(HistoryError, match="column pos holds"):
-        lake.create(base, BRONZE_RECORDS)
+        commits.create(base, BRONZE_RECORDS)
     assert [at.name for at in (path / "_delta_log").iterdir()] == [first.name]
     assert first.read_text() == changed

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from offsetwatch.history.baselines.habits import habit, often, usual_lag
+from offsetwatch.history.baselines.model import habit, often, usual_lag
 from offsetwatch.model.baselines import Baseline, Baselines, TooLittle, decoded, encoded
 
 from tests.history.months import DAY_S, HOUR_S, MONDAY, WEEK_S

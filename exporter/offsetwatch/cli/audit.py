@@ -30,11 +30,11 @@ from offsetwatch.state.snapshot import Snapshot
 OK, FINDINGS = 0, 1
 
 try:
-    from offsetwatch.history.audit.comparing import Clusters
+    from offsetwatch.history.audit.differences import Finding, Span
+    from offsetwatch.history.audit.explanations import Skip, Transforms, skips, transforms
     from offsetwatch.history.audit.job import Audited, AuditSpec, audit
-    from offsetwatch.history.audit.pinning import Bounds, Pinned, Sides, pin
-    from offsetwatch.history.audit.reasons import Skip, Transforms, skips, transforms
-    from offsetwatch.history.audit.verdicts import Finding, Span
+    from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
+    from offsetwatch.history.audit.spark_reader import Clusters
     from offsetwatch.history.spark.security import kafka_options
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc

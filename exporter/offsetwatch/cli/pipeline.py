@@ -36,7 +36,7 @@ def run(
     cut = None if up_to is None else read_cut(up_to)
     configure(loaded.log.level, loaded.log.format)
     try:
-        from offsetwatch.history.pipeline import jobs  # noqa: PLC0415 - needs the extra
+        from offsetwatch.history.pipeline import run as jobs  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     with caught_up(loaded, timeout_s) as snapshot:
@@ -67,7 +67,7 @@ def maintain(path: Path, *, output_format: OutputFormat) -> int:
     loaded = config.load(path)
     configure(loaded.log.level, loaded.log.format)
     try:
-        from offsetwatch.history.pipeline import maintain as upkeep  # noqa: PLC0415 - needs the extra
+        from offsetwatch.history.pipeline import maintenance as upkeep  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path)
@@ -209,7 +209,7 @@ def _stop_on_signal() -> threading.Event:
 
 
 def _print(report: object, *, output_format: OutputFormat) -> None:
-    from offsetwatch.history.pipeline.jobs import RunReport  # noqa: PLC0415 - needs the extra
+    from offsetwatch.history.pipeline.run import RunReport  # noqa: PLC0415 - needs the extra
 
     assert isinstance(report, RunReport)
     rows = {str(topic): count for topic, count in report.rows_read.items()}

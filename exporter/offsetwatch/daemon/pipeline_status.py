@@ -12,8 +12,8 @@ from pathlib import Path
 import structlog
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import published
-from offsetwatch.history.tables import status
+from offsetwatch.history.baselines import document
+from offsetwatch.history.tables import pipeline_status
 from offsetwatch.ingest.poll import Batch
 from offsetwatch.model.observations import BaselinesSeen, Observation, PipelineSeen
 
@@ -82,9 +82,9 @@ class PipelineFile(_File):
 
     def __init__(self, base: Path, put: Put) -> None:
         super().__init__(
-            status.path_of(base),
+            pipeline_status.path_of(base),
             put,
-            lambda: PipelineSeen(status.read(base)),
+            lambda: PipelineSeen(pipeline_status.read(base)),
             PipelineSeen(None, unreadable=True),
             "history_status_unreadable",
         )
@@ -95,9 +95,9 @@ class BaselinesFile(_File):
 
     def __init__(self, base: Path, put: Put) -> None:
         super().__init__(
-            published.path_of(base),
+            document.path_of(base),
             put,
-            lambda: BaselinesSeen(published.published(base)),
+            lambda: BaselinesSeen(document.published(base)),
             BaselinesSeen(None, damaged=True),
             "history_baselines_unreadable",
         )

@@ -1,6 +1,6 @@
-"""THE DATA PIPELINE. Every record of the offset topics, Kafka -> bronze -> gold, through Spark.
+"""THE DATA PIPELINE: every record of the offset topics, Kafka -> bronze -> silver -> gold.
 
-The only importer of pyspark, and only in the modules that need it: this package, `tables`,
-`records`, `read`, `logs` and `asof` want neither Spark nor a JVM. `jobs` has the verbs, `read` and
-`asof` the answers.
+In: offset topics, through Spark. Out: Delta tables, audits of mirrors, baselines for the daemon,
+and answers about any moment. Spark lives in `spark`, `pipeline`, `audit` and `baselines`; `tables`,
+`queries` and `failover_report` need no JVM (contracts hold both).
 """

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineFile
-from offsetwatch.history.baselines import published
-from offsetwatch.history.tables.status import Status, path_of
+from offsetwatch.history.baselines import document as published
+from offsetwatch.history.tables.pipeline_status import Status, path_of
 from offsetwatch.ingest.poll import Batch
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.observations import BaselinesSeen, PipelineSeen

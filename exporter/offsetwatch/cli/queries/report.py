@@ -22,12 +22,18 @@ from offsetwatch.model.moments import Moment
 OK, NOTHING_KNOWN = 0, 1
 
 try:
-    from offsetwatch.history.failover_report import file as moves_file
-    from offsetwatch.history.failover_report import read as moves_read
-    from offsetwatch.history.failover_report.moves import replayed
-    from offsetwatch.history.failover_report.page import page
-    from offsetwatch.history.failover_report.told import Figures, Report, Told, minutes_of, report
-    from offsetwatch.history.failover_report.words import CURVES, REASONS, figure
+    from offsetwatch.history.failover_report import files as moves_file
+    from offsetwatch.history.failover_report import load as moves_read
+    from offsetwatch.history.failover_report.html import page
+    from offsetwatch.history.failover_report.labels import CURVES, REASONS, figure
+    from offsetwatch.history.failover_report.replay import replayed
+    from offsetwatch.history.failover_report.summary import (
+        Figures,
+        Report,
+        Told,
+        minutes_of,
+        report,
+    )
     from offsetwatch.history.tables import flows
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc

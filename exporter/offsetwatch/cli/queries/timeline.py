@@ -57,7 +57,7 @@ _TOLD = (
 
 try:
     from offsetwatch.history.queries.asof import Unanswerable
-    from offsetwatch.history.queries.stories import Event, Origin, What, in_order
+    from offsetwatch.history.queries.connector_events import Event, Origin, What, in_order
     from offsetwatch.history.queries.timeline import Question, timeline
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc

@@ -15,21 +15,9 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from offsetwatch.history.audit.aligning import Gap, Run, aligned, gaps
-from offsetwatch.history.audit.blocks import MAX, Block
-from offsetwatch.history.audit.comparing import (
-    DOWN,
-    UP,
-    Clusters,
-    Part,
-    block_lists,
-    records,
-)
-from offsetwatch.history.audit.lookups import Lookups
-from offsetwatch.history.audit.pinning import Pinned
-from offsetwatch.history.audit.reasons import Newest, Reasons, Skip, Transforms
-from offsetwatch.history.audit.slices import Reach, Slice
-from offsetwatch.history.audit.verdicts import (
+from offsetwatch.history.audit.alignment import Gap, Run, aligned, gaps
+from offsetwatch.history.audit.chunking import MAX, Block
+from offsetwatch.history.audit.differences import (
     Finding,
     Item,
     Kind,
@@ -42,6 +30,11 @@ from offsetwatch.history.audit.verdicts import (
     joined,
     left_of,
 )
+from offsetwatch.history.audit.explanations import Newest, Reasons, Skip, Transforms
+from offsetwatch.history.audit.key_lookups import Lookups
+from offsetwatch.history.audit.scope import Pinned
+from offsetwatch.history.audit.slices import Reach, Slice
+from offsetwatch.history.audit.spark_reader import DOWN, UP, Clusters, Part, block_lists, records
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.model.topology import TopicPartition
 

@@ -18,13 +18,12 @@ from pyspark.sql import functions as sf
 
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import habits
-from offsetwatch.history.baselines.published import publish, published
-from offsetwatch.history.pipeline import lags
-from offsetwatch.history.queries.episodes import read_up_to
+from offsetwatch.history.baselines import flow_lag, model
+from offsetwatch.history.baselines.document import publish, published
+from offsetwatch.history.queries.gaps import read_up_to
 from offsetwatch.history.spark.session import spark_session, translated
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.changes import RESET
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.commit_changes import RESET
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     CONNECT_OFFSETS,
@@ -87,9 +86,9 @@ def due(base: Path, now: float) -> bool:
     """Is there enough to learn from, and was it not learned within EVERY_S? A document that is
     damaged is made anew.
     """
-    logs = read.all_rows(base, SILVER_LOGS)
+    logs = reader.all_rows(base, SILVER_LOGS)
     begun = [row["first_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
-    if not begun or now - min(begun) < habits.WEEKS_MIN * habits.WEEK_S:
+    if not begun or now - min(begun) < model.WEEKS_MIN * model.WEEK_S:
         return False
     try:
         found = published(base)
@@ -105,7 +104,7 @@ def learned(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
     of each key, and the pauses between those are nobody's.
     """
     second = sf.floor(sf.unix_micros("at") / 1_000_000)
-    since = until - (habits.WEEKS_MAX + 1) * habits.WEEK_S
+    since = until - (model.WEEKS_MAX + 1) * model.WEEK_S
     still = [Order.SAME.value, RESET]
     moved = sf.col("change").isNotNull() & ~sf.col("change").isin(still)
     read_since = sf.broadcast(logs.select(*LOG, "first_read_at"))
@@ -128,9 +127,9 @@ def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
         cluster, connector = (rows[name][0].as_py() for name in _WHOSE)
         seconds = rows["second"].to_numpy().astype(np.float64)
         order, moved = np.argsort(seconds), rows["moved"].to_numpy()
-        found = habits.habit(cluster, connector, seconds[order][moved[order]], until)
+        found = model.habit(cluster, connector, seconds[order][moved[order]], until)
         if isinstance(found, Baseline):
-            often = habits.often(seconds[order][seconds[order] >= found.since])
+            often = model.often(seconds[order][seconds[order] >= found.since])
             found = msgspec.structs.replace(found, commit_s=often)
         document = msgspec.json.encode(found)
         habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
@@ -141,16 +140,16 @@ def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
 
 def usual_lags(
     spark: SparkSession, base: Path, until: float
-) -> dict[tuple[str, str], tuple[habits.Lags, ...]]:
+) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Of each flow whose log ends were sampled for long enough."""
     flows, commits, log_ends = (
         spark.read.format("delta").load(str(table.at(base)))
         for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
     )
     # A week more: what is before it is known at the first look.
-    since = sf.timestamp_seconds(sf.lit(until - (habits.WEEKS_MAX + 1) * habits.WEEK_S))
+    since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
     found = (
-        lags.lags(
+        flow_lag.lags(
             flows,
             commits.where(sf.col("at") >= since),
             log_ends.where(sf.col("at") >= since),
@@ -160,7 +159,7 @@ def usual_lags(
     )
     return {
         (row.connect_cluster, row.connector): msgspec.json.decode(
-            bytes(row.lag), type=tuple[habits.Lags, ...]
+            bytes(row.lag), type=tuple[model.Lags, ...]
         )
         for row in found.collect()
     }
@@ -172,7 +171,7 @@ def _lag_of_one(until: float) -> Callable[[pa.Table], pa.Table]:
     def of_one(rows: pa.Table) -> pa.Table:
         whose = {name: rows[name][0].as_py() for name in _WHOSE}
         at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
-        found = habits.usual_lag(at, lag, until)
+        found = model.usual_lag(at, lag, until)
         made = [] if found is None else [{**whose, "lag": msgspec.json.encode(found)}]
         return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
 

@@ -1,1 +1,4 @@
-"""What a failover would replay or lose, from the tables. Without Spark."""
+"""What groups would have read again or missed if they had failed over, over a past window.
+
+In: tables and samples of group offsets. Out: a summary, rows, and a page. No Spark.
+"""

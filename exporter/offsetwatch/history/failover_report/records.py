@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from offsetwatch.history.failover_report.known import STALE_S, CheckpointSaid, Committed, Sync
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.logs import moment, quoted
+from offsetwatch.history.failover_report.inputs import STALE_S, CheckpointSaid, Committed, Sync
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.log_queries import moment, quoted
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CHECKPOINTS,
@@ -222,7 +222,7 @@ def _of(at: KafkaTopic) -> str:
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:
     """What a query makes of a table, which it calls `records`. Raises HistoryError."""
-    return read.queried(base, query, records=table)
+    return reader.queried(base, query, records=table)
 
 
 def tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from offsetwatch.clock import Clock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.pipeline.records import Role, bronze_rows
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.pipeline.bronze_rows import Role, bronze_rows
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
 
 # Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
@@ -56,7 +56,7 @@ def kafka_records(
 
 def written(
     records: DataFrame, base: Path, kafka: str, by_topic: Mapping[str, Role], read_at: float
-) -> list[lake.File]:
+) -> list[commits.File]:
     """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
 
     One file per core and partition of the table, not one per Kafka partition.
@@ -70,7 +70,7 @@ def written(
 
     cores = records.sparkSession.sparkContext.defaultParallelism
     raw = records.select(*_RAW).coalesce(cores)
-    return lake.written(raw, base, BRONZE_RECORDS, through=decode)
+    return commits.written(raw, base, BRONZE_RECORDS, through=decode)
 
 
 class Sink:
@@ -95,7 +95,7 @@ class Sink:
         self._by_topic = by_topic
         self._clock = clock
         self._vouch = vouch
-        self._stored: dict[int, lake.Stored] = {}
+        self._stored: dict[int, commits.Stored] = {}
         self._closed = False
         self._committing = threading.Lock()
 
@@ -116,16 +116,16 @@ class Sink:
         with self._committing:
             self._closed = True
 
-    def stored(self, number: int) -> lake.Stored:
+    def stored(self, number: int) -> commits.Stored:
         """What this batch added; asked for once."""
-        return self._stored.pop(number, lake.Stored(0, 0))
+        return self._stored.pop(number, commits.Stored(0, 0))
 
     def _store(self, records: DataFrame, number: int) -> None:
         # The checkpoint's own id, which Spark's sink for Delta goes by too.
         query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
-        turn = lake.Turn(query, number)
+        turn = commits.Turn(query, number)
         if turn.done(self._base, BRONZE_RECORDS):
             return
         now = self._clock.now()
@@ -134,4 +134,4 @@ class Sink:
         with self._committing:
             if self._closed:
                 raise HistoryError("the stream was stopped in the middle of a batch")
-            self._stored[number] = lake.append(found, self._base, BRONZE_RECORDS, turn)
+            self._stored[number] = commits.append(found, self._base, BRONZE_RECORDS, turn)

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.generations import Held, Place, Plan
+from offsetwatch.history.tables.stream_generations import Held, Place, Plan
 
 _GENERATION = re.compile(r"g(\d+)(\.json)?")
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from offsetwatch.history.tables.raw_keys import EVIDENCE, keys_in_use
-from offsetwatch.history.tables.read import plain
+from offsetwatch.history.tables.reader import plain
 from offsetwatch.history.tables.schemas import (
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.tables.changes import CLASS, RESET, changes
+from offsetwatch.history.tables.commit_changes import CLASS, RESET, changes
 from offsetwatch.history.tables.schemas import (
     CONFIGS,
     CONNECT_OFFSETS,

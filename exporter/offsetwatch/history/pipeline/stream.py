@@ -31,13 +31,13 @@ from offsetwatch.errors import (
     Unreachable,
     Unsettled,
 )
-from offsetwatch.history.pipeline import bronze, checkpoints, lake
-from offsetwatch.history.pipeline.feed import Feed, planned, shape
-from offsetwatch.history.pipeline.patience import Patience
+from offsetwatch.history.pipeline import bronze, checkpoints, commits
+from offsetwatch.history.pipeline.retry import Patience
+from offsetwatch.history.pipeline.stream_plan import Feed, planned, shape
 from offsetwatch.history.spark.session import said, translated
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.generations import Gap, GapReason, Place, Plan
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.history.tables.stream_generations import Gap, GapReason, Place, Plan
 from offsetwatch.model.topology import KafkaTopic
 
 POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
@@ -95,9 +95,9 @@ class BronzeStream:
         assert self._query is not None
         return self._query
 
-    def stored(self, batch: int) -> lake.Stored:
+    def stored(self, batch: int) -> commits.Stored:
         """What a batch of the query that runs now added; asked for once."""
-        return lake.Stored(0, 0) if self._sink is None else self._sink.stored(batch)
+        return commits.Stored(0, 0) if self._sink is None else self._sink.stored(batch)
 
     def start(self, every: str | None) -> None:
         """Read at this interval, or, without one, until what is there now is read."""
@@ -269,7 +269,7 @@ class BronzeStream:
 
     def _begin(self, going_on: Plan) -> None:
         """Gaps first: a generation that has begun must not have left one unsaid."""
-        known = read.gaps(self._base, self._feed.kafka)
+        known = reader.gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
             self._write(fresh)
@@ -297,8 +297,8 @@ class BronzeStream:
             )
             for gap in gaps
         ]
-        batches = [lake.batch(rows, OPS_GAPS)]
-        lake.append(lake.given(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
+        batches = [commits.batch(rows, OPS_GAPS)]
+        commits.append(commits.given(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
         """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
@@ -328,7 +328,7 @@ class BronzeStream:
 
     def _next_offsets(self) -> dict[Place, int]:
         """Behind what bronze holds, or where this generation began if that is further on."""
-        stored = read.next_offsets(self._base, self._feed.kafka)
+        stored = reader.next_offsets(self._base, self._feed.kafka)
         return {
             (topic, partition): max(
                 start, stored.get((topic, self._plan.topics[topic], partition), start)
@@ -350,4 +350,4 @@ class BronzeStream:
         )
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
         found = bronze.written(raw, self._base, kafka, by_topic, self._clock.now())
-        lake.append(found, self._base, BRONZE_RECORDS)
+        commits.append(found, self._base, BRONZE_RECORDS)

@@ -32,10 +32,10 @@ from pathlib import Path
 from offsetwatch.clock import utc
 from offsetwatch.decode.javamap import connect_key_of
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import logs, read
-from offsetwatch.history.tables.generations import Gap
-from offsetwatch.history.tables.logs import Log, Row
+from offsetwatch.history.tables import log_queries, reader
+from offsetwatch.history.tables.log_queries import Log, Row
 from offsetwatch.history.tables.raw_keys import keys_in_use
+from offsetwatch.history.tables.stream_generations import Gap
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse
@@ -121,7 +121,7 @@ def as_of(base: Path, asked: Question) -> AsOf:
     """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
     tables.
     """
-    everything = logs.logs(base)
+    everything = log_queries.logs(base)
     cluster = _cluster(base, everything, asked)
     found = tuple(log for log in everything if log.connect_cluster == cluster)
     begun = min(log.first_at for log in found)
@@ -130,11 +130,11 @@ def as_of(base: Path, asked: Question) -> AsOf:
             f"nothing is known as of {iso(asked.at)}: the oldest record read of {cluster} is of "
             f"{iso(begun)}"
         )
-    scope = logs.scope(base, found, cluster, asked.connector, asked.at)
-    at_that_time = logs.newest(base, scope)
+    scope = log_queries.scope(base, found, cluster, asked.connector, asked.at)
+    at_that_time = log_queries.newest(base, scope)
     then, now = _by_connector(at_that_time.rows), {}
     if asked.with_now:
-        now = _by_connector(logs.newest_of_all(base, scope).rows)
+        now = _by_connector(log_queries.newest_of_all(base, scope).rows)
     site = _Site(base, found, asked)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
@@ -174,7 +174,7 @@ class _Site:
         cluster = found[0].connect_cluster
         self._topics = {
             topic.connector: topic.at
-            for topic in read.topics(base)
+            for topic in reader.topics(base)
             if topic.connect_cluster == cluster
         }
         self._hidden_from: dict[Log, float | None] = {}
@@ -207,7 +207,7 @@ class _Site:
             keys.setdefault(row["source_partition"], set()).add(row["key"])
         several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
         if several:
-            in_use = keys_in_use(logs.evidence(self._base, log, name, at))
+            in_use = keys_in_use(log_queries.evidence(self._base, log, name, at))
             rows = [
                 row
                 for row in rows
@@ -276,7 +276,7 @@ class _Site:
         if at >= log.first_read_at:
             return
         if log not in self._hidden_from:
-            self._hidden_from[log] = logs.hidden_from(self._base, log)
+            self._hidden_from[log] = log_queries.hidden_from(self._base, log)
         hidden = self._hidden_from[log]
         if hidden is not None and hidden <= at:
             raise Unanswerable(
@@ -291,7 +291,7 @@ class _Site:
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
                 for row in rows
             )
-            if fronted and logs.last_before(self._base, log, gap) <= self._asked.at:
+            if fronted and log_queries.last_before(self._base, log, gap) <= self._asked.at:
                 raise Unanswerable(
                     f"records of {log.kafka} are permanently missing: {gap}; what its source "
                     f"partitions had in there as of {iso(self._asked.at)} is not known"
@@ -299,7 +299,7 @@ class _Site:
 
     def _gaps(self, log: Log) -> list[Gap]:
         """Those inside the log. That nobody read the end of a deleted topic is another matter."""
-        found = read.gaps(self._base, log.kafka)
+        found = reader.gaps(self._base, log.kafka)
         here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
         return sorted(gap for gap in here if gap.to_offset is not None)
 
@@ -324,7 +324,7 @@ def _cluster(base: Path, found: tuple[Log, ...], asked: Question) -> str:
             )
         return asked.connect_cluster
     if len(known) > 1 and asked.connector is not None:
-        known = [name for name in logs.clusters_of(base, asked.connector) if name in known]
+        known = [name for name in log_queries.clusters_of(base, asked.connector) if name in known]
         if not known:
             raise Unanswerable(f"no record of a connector {asked.connector} was ever read")
     if len(known) > 1:

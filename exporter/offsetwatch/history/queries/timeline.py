@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines.published import published
-from offsetwatch.history.queries import episodes
+from offsetwatch.history.baselines.document import published
+from offsetwatch.history.queries import gaps
 from offsetwatch.history.queries.asof import Unanswerable, iso
-from offsetwatch.history.queries.stories import (
+from offsetwatch.history.queries.connector_events import (
     Commit,
     Event,
     Seen,
@@ -32,8 +32,8 @@ from offsetwatch.history.queries.stories import (
     of_silences,
     of_statuses,
 )
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.logs import moment, quoted
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.log_queries import moment, quoted
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
@@ -92,13 +92,13 @@ def timeline(base: Path, asked: Question) -> Timeline:
     cluster = cluster or found[0]
     subject = (cluster, asked.connector)
     usual, why = _usual(base, subject, asked.until)
-    behind, unknown = episodes.behind(base, subject, asked.since, asked.until, usual)
+    behind, unknown = gaps.behind(base, subject, asked.since, asked.until, usual)
     whose = f"connect_cluster = {quoted(cluster)} AND connector = {quoted(asked.connector)}"
     events = in_order(
         of_configs(_seen(base, CONFIGS, cluster, asked)),
         of_statuses(_seen(base, STATUS, cluster, asked)),
         of_commits(_commits(base, whose, asked)),
-        of_silences(episodes.silences(base, subject, asked.since, asked.until, usual)),
+        of_silences(gaps.silences(base, subject, asked.since, asked.until, usual)),
         of_lags(behind),
     )
     return Timeline(
@@ -200,4 +200,4 @@ def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
-    return read.plain(read.queried(base, query, records=table))
+    return reader.plain(reader.queried(base, query, records=table))

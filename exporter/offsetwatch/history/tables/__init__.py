@@ -1,1 +1,5 @@
-"""The tables: their columns, and reading and decoding them without Spark."""
+"""The Delta tables: their columns, their commits, and reading them without Spark.
+
+In: the tables' folder. Out: Arrow tables. Every reader checks that the tables agree with one
+another on how far they are.
+"""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import GOLD_FLOWS
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 
@@ -37,7 +37,7 @@ def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
 def stored(base: Path) -> tuple[MirrorFlow, ...]:
     """Every flow, in order. Raises HistoryError where no run has been."""
     found = []
-    for row in read.all_rows(base, GOLD_FLOWS):
+    for row in reader.all_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
         written, stated = row.pop("routers"), row.pop("copies")

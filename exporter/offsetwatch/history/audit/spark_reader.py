@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.audit.blocks import SCHEMA, Block, blocks
-from offsetwatch.history.audit.verdicts import Record
+from offsetwatch.history.audit.chunking import SCHEMA, Block, blocks
+from offsetwatch.history.audit.differences import Record
 from offsetwatch.history.spark.session import translated
 
 UP: Final = 0

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report.moves import Exposure, Moment, Why
-from offsetwatch.history.failover_report.told import PartitionMinutes, Report, reread_s
+from offsetwatch.history.failover_report.replay import Exposure, Moment, Why
+from offsetwatch.history.failover_report.summary import PartitionMinutes, Report, reread_s
 
 _TIME = pa.timestamp("us", tz="UTC")
 # The columns are a contract: they are added to, and never renamed. Offsets name the NEXT record,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report.known import Known, Member, Series
-from offsetwatch.history.failover_report.moves import Exposure, Moment, Why
+from offsetwatch.history.failover_report.inputs import Known, Member, Series
+from offsetwatch.history.failover_report.replay import Exposure, Moment, Why
 from offsetwatch.model.topology import TopicPartition
 
 STEP_S: Final = 60

@@ -10,7 +10,7 @@ from typing import Final
 
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.status import raw_of
+from offsetwatch.history.tables.pipeline_status import raw_of
 from offsetwatch.model.baselines import Baselines, Damaged, decoded, encoded
 
 BYTES_MAX: Final = 256 * 1024 * 1024

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import QueryBuilder
 
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.generations import Gap
+from offsetwatch.history.tables import reader as read
 from offsetwatch.history.tables.raw_keys import EVIDENCE
-from offsetwatch.history.tables.read import plain
+from offsetwatch.history.tables.reader import plain
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -29,6 +28,7 @@ from offsetwatch.history.tables.schemas import (
     SILVER_SNAPSHOTS,
     Table,
 )
+from offsetwatch.history.tables.stream_generations import Gap
 from offsetwatch.model.topology import KafkaTopic
 
 _SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")

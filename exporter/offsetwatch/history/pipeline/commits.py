@@ -25,8 +25,8 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 from pyspark.sql import DataFrame
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.files import COUNTED, DESCRIBED_DDL, IN_ORDER, PART, store
+from offsetwatch.history.tables import reader as read
+from offsetwatch.history.tables.parquet import COUNTED, DESCRIBED_DDL, IN_ORDER, PART, store
 from offsetwatch.history.tables.schemas import Table
 
 _TYPES = {

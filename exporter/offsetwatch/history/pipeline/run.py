@@ -20,20 +20,21 @@ from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines
-from offsetwatch.history.pipeline import gold, lake
-from offsetwatch.history.pipeline.feed import Feed, planned, soon_read
-from offsetwatch.history.pipeline.records import Role, roles
-from offsetwatch.history.pipeline.refine import refine
-from offsetwatch.history.pipeline.refusals import Cut, refuse_unread
-from offsetwatch.history.pipeline.samples import Sampler
+from offsetwatch.history.pipeline import commits, gold
+from offsetwatch.history.pipeline.bronze_rows import Role, roles
+from offsetwatch.history.pipeline.cut import Cut, refuse_unread
+from offsetwatch.history.pipeline.offset_sampler import Sampler
+from offsetwatch.history.pipeline.progress_monitor import WATCH_S, Watch
+from offsetwatch.history.pipeline.silver_job import refine
 from offsetwatch.history.pipeline.stream import BronzeStream
-from offsetwatch.history.pipeline.watch import WATCH_S, Watch
-from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.pipeline.stream_plan import Feed, planned, soon_read
+from offsetwatch.history.spark.run_lock import only_run
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session, translated
-from offsetwatch.history.spark.shared import refuse_a_folder_of_their_own
+from offsetwatch.history.spark.shared_folder_check import refuse_a_folder_of_their_own
 from offsetwatch.history.tables import flows as flows_table
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.pipeline_status import Status
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
@@ -45,7 +46,6 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
-from offsetwatch.history.tables.status import Status
 from offsetwatch.model.pipeline import GOLD, SILVER
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 
@@ -167,11 +167,11 @@ def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterat
         Status(spec.base, [feed.kafka for feed in feeds]) as status,
         translated("the run failed"),  # what a dead JVM leaves of a question, or of a goodbye
     ):
-        begun = read.exists(spec.base, (BRONZE_RECORDS,))
-        before = read.bronze_summary(spec.base) if begun else ()
+        begun = reader.exists(spec.base, (BRONZE_RECORDS,))
+        before = reader.bronze_summary(spec.base) if begun else ()
         plans = [planned(spec.base, feed) for feed in feeds]
         for table in TABLES:
-            lake.create(spec.base, table)
+            commits.create(spec.base, table)
         quick = short and soon_read(plans)
         with spark_session(master=spec.master, heap=spec.heap, short=quick) as spark:
             refuse_a_folder_of_their_own(spark, spec.base)
@@ -208,7 +208,7 @@ class _Run:
         spark: SparkSession,
         by_topic: Mapping[KafkaTopic, Role],
         streams: list[BronzeStream],
-        before: tuple[read.BronzeTopic, ...],
+        before: tuple[reader.BronzeTopic, ...],
         watch: Watch,
         sampler: Sampler,
         clock: Clock,
@@ -310,7 +310,7 @@ class _Run:
         """Below which everything was considered. A batch may be in bronze, and so in silver, a
         moment before its stream says so.
         """
-        stored = read.log_places(self._spec.base)
+        stored = reader.log_places(self._spec.base)
         return {
             at: {
                 partition: max(
@@ -359,7 +359,7 @@ class _Run:
     def report(self) -> RunReport:
         """What this run did."""
         base = self._spec.base
-        after = read.bronze_summary(base)
+        after = reader.bronze_summary(base)
         self._watch.status.stored(_stored(after))
         old = {(topic.at, topic.topic_id): topic for topic in self._before}
         rows = dict.fromkeys(self._by_topic, 0)
@@ -372,14 +372,14 @@ class _Run:
         return RunReport(
             rows_read=rows,
             undecodable=undecodable,
-            progress_rows=len(read.progress(base)),
-            flow_rows=len(read.flow_progress(base)),
-            cut=read.cursor(base),
+            progress_rows=len(reader.progress(base)),
+            flow_rows=len(reader.flow_progress(base)),
+            cut=reader.cursor(base),
             notices=tuple(notice for stream in self._streams for notice in stream.notices),
         )
 
 
-def _stored(topics: Iterable[read.BronzeTopic]) -> dict[str, tuple[int, int]]:
+def _stored(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
     """Decoded and undecodable rows in bronze, by Kafka cluster."""
     found: dict[str, tuple[int, int]] = {}
     for topic in topics:
@@ -392,8 +392,8 @@ def _stored(topics: Iterable[read.BronzeTopic]) -> dict[str, tuple[int, int]]:
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
-    lake.replace(lake.written(rows.coalesce(1), base, table), base, table)
+    commits.replace(commits.written(rows.coalesce(1), base, table), base, table)
 
 
-def _put(rows: Iterable[lake.Row], base: Path, table: Table) -> None:
-    lake.replace(lake.given([lake.batch(rows, table)], base, table), base, table)
+def _put(rows: Iterable[commits.Row], base: Path, table: Table) -> None:
+    commits.replace(commits.given([commits.batch(rows, table)], base, table), base, table)

@@ -14,11 +14,11 @@ from typing import Final
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import HistoryError, NotFound, Unsettled
-from offsetwatch.history.pipeline import checkpoints, lake
-from offsetwatch.history.pipeline.records import Role
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.generations import Held, Plan, Source, plan
+from offsetwatch.history.pipeline import checkpoints, commits
+from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
+from offsetwatch.history.tables.stream_generations import Held, Plan, Source, plan
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
@@ -47,7 +47,7 @@ class Feed:
 def planned(base: Path, feed: Feed) -> Plan:
     """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
     try:
-        return plan(_source(feed), _held(base, feed.kafka), read.next_offsets(base, feed.kafka))
+        return plan(_source(feed), _held(base, feed.kafka), reader.next_offsets(base, feed.kafka))
     except HistoryError as exc:
         raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
 
@@ -61,8 +61,8 @@ def _held(base: Path, kafka: str) -> Held | None:
     held = checkpoints.held(base, kafka)
     if held is None or held.batch is None:
         return held
-    bronze = read.exists(base, (BRONZE_RECORDS,))
-    taken_in = bronze and lake.Turn(*held.batch).done(base, BRONZE_RECORDS)
+    bronze = reader.exists(base, (BRONZE_RECORDS,))
+    taken_in = bronze and commits.Turn(*held.batch).done(base, BRONZE_RECORDS)
     return held if taken_in else held.without_its_batch()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.failover_report import records as moves_records
-from offsetwatch.history.failover_report.known import (
+from offsetwatch.history.failover_report.inputs import (
     STALE_S,
     CheckpointSaid,
     Ends,
@@ -20,11 +20,11 @@ from offsetwatch.history.failover_report.known import (
     Member,
     Series,
 )
-from offsetwatch.history.failover_report.moves import PACE_S
 from offsetwatch.history.failover_report.records import Window, query_rows, tuples
-from offsetwatch.history.tables import read, status
+from offsetwatch.history.failover_report.replay import PACE_S
+from offsetwatch.history.tables import pipeline_status, reader
 from offsetwatch.history.tables.flows import stored
-from offsetwatch.history.tables.logs import exact, literal, quoted
+from offsetwatch.history.tables.log_queries import exact, literal, quoted
 from offsetwatch.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.mm2_names import (
@@ -126,7 +126,7 @@ def _claimed_twice(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
         return frozenset()
     return frozenset(
         TopicPartition(row.topic, row.partition)
-        for row in read.flow_progress(base)
+        for row in reader.flow_progress(base)
         if (row.connect_cluster, row.connector) in others
     )
 
@@ -204,7 +204,7 @@ def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
     """While a pipeline catches up, that a batch was read late says nothing of how far it came."""
-    told = status.read(base)
+    told = pipeline_status.read(base)
     for feed in () if told is None else told.feeds:
         if feed.kafka in kafkas and feed.behind:
             raise HistoryError(
@@ -217,7 +217,7 @@ def _home(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
     """Where the connector's offsets are: in a topic of its own, or in its cluster's."""
     topics = {
         at.connector: at.at
-        for at in read.topics(base)
+        for at in reader.topics(base)
         if at.connect_cluster == flow.connect_cluster
     }
     home = topics.get(flow.connector, topics.get(None))

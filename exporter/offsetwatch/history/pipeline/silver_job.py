@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake, silver
+from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline import silver
 from offsetwatch.history.spark.session import translated
-from offsetwatch.history.tables import read
+from offsetwatch.history.tables import reader as read
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,

@@ -19,9 +19,9 @@ import structlog
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Denied
-from offsetwatch.history.pipeline import lake
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.logs import quoted
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.log_queries import quoted
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
@@ -81,7 +81,7 @@ class Sampler:
         if len(self._ends) + len(self._groups) > _KEPT_MAX:
             return  # nothing could be written for very long, and that is told elsewhere
         at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
-        progress = read.flow_progress(self._base)
+        progress = reader.flow_progress(self._base)
         standing = self._standing(progress)
         for sides in standing:
             self._groups += self._committed(at, sides)
@@ -106,7 +106,7 @@ class Sampler:
 
     # --- what to ask -----------------------------------------------------------------------------
 
-    def _mirrored(self, progress: Iterable[read.FlowProgressRow]) -> Iterator[_Place]:
+    def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_Place]:
         """Both sides of every partition that a flow has committed an offset for."""
         flows = {(at.connect_cluster, at.connector): at for at in self._flows}
         for row in progress:
@@ -120,7 +120,7 @@ class Sampler:
                 if kafka is not None and kafka in self._admins and topic is not None:
                     yield kafka, TopicPartition(topic, row.partition)
 
-    def _standing(self, progress: Collection[read.FlowProgressRow]) -> list[_Sides]:
+    def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_Sides]:
         """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
         about no more either.
         """
@@ -163,7 +163,7 @@ class Sampler:
                   AND kafka = {quoted(kafka)} AND topic = {quoted(topic)}
             ORDER BY kts DESC, koffset DESC
             """  # noqa: S608 - quoted
-        rows = read.queried(self._base, query, records=SILVER_NEWEST).to_pylist()
+        rows = reader.queried(self._base, query, records=SILVER_NEWEST).to_pylist()
         return [msgspec.json.decode(row["observation"], type=_Checkpointed) for row in rows]
 
     # --- asking ----------------------------------------------------------------------------------
@@ -206,5 +206,5 @@ class Sampler:
 def _written(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
     """Nothing: what still waits to be written."""
     if rows:
-        lake.append(lake.given([lake.batch(rows, table)], base, table), base, table)
+        commits.append(commits.given([commits.batch(rows, table)], base, table), base, table)
     return []

@@ -21,7 +21,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
-from offsetwatch.history.failover_report.known import (
+from offsetwatch.history.failover_report.inputs import (
     STALE_S,
     CheckpointSaid,
     Committed,

@@ -10,9 +10,9 @@ from functools import partial
 from html import escape
 from typing import Final
 
-from offsetwatch.history.failover_report.plot import Line, plot
-from offsetwatch.history.failover_report.told import PartitionMinutes, Report, Told
-from offsetwatch.history.failover_report.words import CURVES, REASONS, figure, moment
+from offsetwatch.history.failover_report.labels import CURVES, REASONS, figure, moment
+from offsetwatch.history.failover_report.summary import PartitionMinutes, Report, Told
+from offsetwatch.history.failover_report.svg import Line, plot
 
 # Beyond that a browser has long to draw; all of them are in the table, and in the Parquet file.
 DRAWN_MAX: Final = 50

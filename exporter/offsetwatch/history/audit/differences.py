@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from offsetwatch.history.audit.aligning import aligned, gaps
+from offsetwatch.history.audit.alignment import aligned, gaps
 from offsetwatch.history.audit.slices import Slice
 
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from offsetwatch.history.audit.comparing import (
+from offsetwatch.history.audit.differences import Item, Kind, Left, Record, unknown
+from offsetwatch.history.audit.explanations import Newest
+from offsetwatch.history.audit.scope import Pinned
+from offsetwatch.history.audit.spark_reader import (
     DOWN,
     UP,
     Clusters,
@@ -19,9 +22,6 @@ from offsetwatch.history.audit.comparing import (
     found_by_hash,
     newest_of_keys,
 )
-from offsetwatch.history.audit.pinning import Pinned
-from offsetwatch.history.audit.reasons import Newest
-from offsetwatch.history.audit.verdicts import Item, Kind, Left, Record, unknown
 from offsetwatch.model.topology import TopicPartition
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.spark.runlock import LOCK_NAME
+from offsetwatch.history.spark.run_lock import LOCK_NAME
 from offsetwatch.history.spark.session import translated
 
 TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without

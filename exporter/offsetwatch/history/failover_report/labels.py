@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.clock import utc
-from offsetwatch.history.failover_report.moves import Why
-from offsetwatch.history.failover_report.told import RECORDS
+from offsetwatch.history.failover_report.replay import Why
+from offsetwatch.history.failover_report.summary import RECORDS
 
 # By the names of moves_told.Curves.
 CURVES: Final = {

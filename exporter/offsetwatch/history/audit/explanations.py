@@ -15,7 +15,7 @@ from typing import Final
 from offsetwatch.decode.dialects import mirror_partition
 from offsetwatch.decode.java_values import trimmed, values_of
 from offsetwatch.decode.jsontext import is_flat_map, parse
-from offsetwatch.history.audit.verdicts import Item, Kind, Record, Span
+from offsetwatch.history.audit.differences import Item, Kind, Record, Span
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.journal import Entry
 from offsetwatch.remedy.model.plan import Alter, Copy, Pair, Plan, Reset, Write

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from offsetwatch.history.failover_report.told import STEP_S, Curve
+from offsetwatch.history.failover_report.summary import STEP_S, Curve
 
 WIDTH, HEIGHT = 1000, 200  # of the SVG's own units
 # As many as a wide screen has room for. Where minutes are more, each step is the worst of several.

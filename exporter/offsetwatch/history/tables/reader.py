@@ -20,7 +20,6 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.generations import Gap, GapReason, LogPlace
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
@@ -32,6 +31,7 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
+from offsetwatch.history.tables.stream_generations import Gap, GapReason, LogPlace
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

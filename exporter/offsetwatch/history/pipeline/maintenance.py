@@ -18,11 +18,11 @@ from pyspark.sql import functions as sf
 
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import lake, refine
-from offsetwatch.history.spark.runlock import only_run
+from offsetwatch.history.pipeline import commits, silver_job
+from offsetwatch.history.spark.run_lock import only_run
 from offsetwatch.history.spark.session import spark_session, translated
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.files import IN_ORDER
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.parquet import IN_ORDER
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, SILVER, TABLES, Table
 
 
@@ -47,23 +47,23 @@ class Upkeep:
 def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Upkeep:
     """See the module. Raises HistoryError."""
     now = clock or SystemClock()
-    if not read.exists(base, (BRONZE_RECORDS,)):
+    if not reader.exists(base, (BRONZE_RECORDS,)):
         raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
-    present = [table for table in TABLES if read.exists(base, (table,))]
+    present = [table for table in TABLES if reader.exists(base, (table,))]
     today = datetime.fromtimestamp(now.now(), tz=UTC).date()
     with only_run(base, now):
         before = {table.path: _files(table.at(base)) for table in present}
-        crowded = any(lake.crowded(base, table, today) for table in present)
-        unfinished = set(SILVER) <= set(present) and not refine.is_finished(base)
+        crowded = any(commits.crowded(base, table, today) for table in present)
+        unfinished = set(SILVER) <= set(present) and not silver_job.is_finished(base)
         if unfinished or crowded:
             with spark_session(master=master, heap=heap, short=True) as spark:
                 if unfinished:
-                    refine.finish(spark, base, today)
+                    silver_job.finish(spark, base, today)
                 for table in present:  # asked again: what was finished has added files
-                    for crowd in lake.crowded(base, table, today):
+                    for crowd in commits.crowded(base, table, today):
                         _put_in_order(spark, base, table, crowd)
         for table in present:
-            lake.vacuum(base, table)
+            commits.vacuum(base, table)
         tables = tuple(
             TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present
         )
@@ -71,7 +71,7 @@ def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) 
     return Upkeep(tables=tables, rows=rows, doubled=doubled)
 
 
-def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: lake.Crowd) -> None:
+def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: commits.Crowd) -> None:
     with translated(f"maintaining {table.path} failed"):
         rows = spark.read.format("delta").load(str(table.at(base)))
         for name, value in crowd.partition.items():
@@ -81,8 +81,8 @@ def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: lake.Cro
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
             rows = rows.coalesce(crowd.wanted)
-        found = lake.written(rows, base, table, IN_ORDER)
-    lake.rearrange(found, base, table, crowd.partition)
+        found = commits.written(rows, base, table, IN_ORDER)
+    commits.rearrange(found, base, table, crowd.partition)
 
 
 def counted(base: Path) -> tuple[int, int]:
@@ -93,7 +93,7 @@ def counted(base: Path) -> tuple[int, int]:
         FROM (SELECT count(*) AS times FROM records
               GROUP BY kafka, topic, topic_id, kpartition, koffset)
     """
-    table = read.opened(base, BRONZE_RECORDS)
+    table = reader.opened(base, BRONZE_RECORDS)
     found = pa.table(QueryBuilder().register("records", table).execute(query))
     (row,) = found.to_pylist()
     return int(row["stored"]), int(row["doubled"])

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from offsetwatch.clock import Clock
 from offsetwatch.history.pipeline.stream import BronzeStream
 from offsetwatch.history.spark.session import translated
-from offsetwatch.history.tables import read
-from offsetwatch.history.tables.status import Status
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.pipeline_status import Status
 
 WATCH_S = 1.0  # how late a run may notice that a stream failed or that it must stop
 WRITE_S = 10.0  # how old the status may grow while there is nothing to do
@@ -75,7 +75,7 @@ class Watch:
         self.status.read_up_to(min(moments) if len(moments) == len(self._seen) else None)
         if any(fresh) or self._written_at is None or abs(now - self._written_at) >= WRITE_S:
             for stream in self._seen:
-                self.status.gaps(stream.kafka, len(read.gaps(self._base, stream.kafka)))
+                self.status.gaps(stream.kafka, len(reader.gaps(self._base, stream.kafka)))
             self.status.write()
             self._written_at = now
 

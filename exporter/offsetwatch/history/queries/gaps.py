@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.history.queries.stories import TOGETHER_S, Behind, Silence
+from offsetwatch.history.queries.connector_events import TOGETHER_S, Behind, Silence
 from offsetwatch.history.tables import flows as flows_table
-from offsetwatch.history.tables import read, status
-from offsetwatch.history.tables.changes import RESET
-from offsetwatch.history.tables.logs import exact, literal, moment, quoted
+from offsetwatch.history.tables import pipeline_status, reader
+from offsetwatch.history.tables.commit_changes import RESET
+from offsetwatch.history.tables.log_queries import exact, literal, moment, quoted
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     CONNECT_OFFSETS,
@@ -43,10 +43,10 @@ def read_up_to(base: Path) -> float | None:
     """Until when the tables know all there was (Unix seconds): quiet after that is not quiet,
     nobody looked. None if nothing was read yet.
     """
-    found = status.read(base)
+    found = pipeline_status.read(base)
     if found is not None and found.batch_at is not None:
         return found.batch_at
-    logs = read.all_rows(base, SILVER_LOGS)
+    logs = reader.all_rows(base, SILVER_LOGS)
     moments = [row["last_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
     return max(moments, default=None)
 
@@ -135,14 +135,14 @@ def _moments(
         SELECT date_part('epoch', max(at)) AS second FROM records
         WHERE {mine} AND day >= {_day(begin)} AND at < {moment(since)}
         """  # noqa: S608 - quoted, and numbers
-    rows = read.queried(base, query, records=SILVER_COMMITS).to_pylist()
+    rows = reader.queried(base, query, records=SILVER_COMMITS).to_pylist()
     return sorted(row["second"] for row in rows if row["second"] is not None)
 
 
 def _looks(base: Path, flow: MirrorFlow, since: float, until: float) -> Iterator[tuple[float, int]]:
     """(Unix seconds, records still to copy) of each time that its log ends were sampled."""
     assert flow.upstream is not None
-    before = [day for day in read.days(base, SILVER_SNAPSHOTS) if day < exact(since).date()]
+    before = [day for day in reader.days(base, SILVER_SNAPSHOTS) if day < exact(since).date()]
     pictured = max(before, default=None)
     after = "" if pictured is None else f"AND day > {literal(pictured)}"
     of_day = "FALSE" if pictured is None else f"day = {literal(pictured)}"
@@ -176,7 +176,7 @@ def _looks(base: Path, flow: MirrorFlow, since: float, until: float) -> Iterator
         FROM filled WHERE look = 1 AND pos >= 0
         GROUP BY moment ORDER BY moment
         """  # noqa: S608 - quoted, and numbers
-    rows = read.queried(
+    rows = reader.queried(
         base,
         query,
         commits=SILVER_COMMITS,
