@@ -27,7 +27,7 @@ from pathlib import Path
 import confluent_kafka as ck
 from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
 from offsetwatch.daemon import tuning
-from offsetwatch.ingest.roles import SourceRole
+from offsetwatch.ingest.topic_readers import SourceRole
 from offsetwatch.model.topology import TopicPartition
 
 from bench import commits as commits_of

@@ -31,8 +31,8 @@ from confluent_kafka import admin as ck_admin
 from offsetwatch.clients.kafka import log_bounds
 from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clock import SystemClock
-from offsetwatch.ingest.ends import EndsPoll
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.readings import EndsRead
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot

@@ -22,8 +22,8 @@ from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.ingest import rest
-from offsetwatch.ingest.poll import Batch, poll_rest_offsets
+from offsetwatch.ingest import connect_rest
+from offsetwatch.ingest.polls import Batch, poll_rest_offsets
 from offsetwatch.judge.judge import Judge
 from offsetwatch.judge.settings import Settings
 from offsetwatch.loop import Loop
@@ -183,7 +183,7 @@ def kept_s(url: str, connectors: int) -> float:
                 offsets_path(name), {"Accept": "application/json"}, body_bytes_max
             )
             assert status == 200
-            rest.readable_offsets("bench", name, body)
+            connect_rest.readable_offsets("bench", name, body)
         connection.close()
 
     began = time.perf_counter()
@@ -197,7 +197,7 @@ def httpx_s(url: str, connectors: int) -> float:
     asked = min(connectors, ASKED_BY_HTTPX)
     began = time.perf_counter()
     for name in _names(asked):
-        rest.readable_offsets("bench", name, reader.offsets(name))
+        connect_rest.readable_offsets("bench", name, reader.offsets(name))
     return (time.perf_counter() - began) * connectors / asked
 
 

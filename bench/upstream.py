@@ -20,9 +20,9 @@ from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.ingest.ends import EndsPoll
-from offsetwatch.ingest.poll import Batch
-from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.polls import Batch
+from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
 from offsetwatch.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.readings import ProbesRead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.ingest.roles import Role, SourceRole, SyncRole
+from offsetwatch.ingest.topic_readers import Role, SourceRole, SyncRole
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.mirror.replicated_partitions import SyncBook

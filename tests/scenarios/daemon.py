@@ -20,12 +20,12 @@ from offsetwatch.daemon.monitor import ASSIGNED_S
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.errors import ClientError, NotFound, Unreachable
-from offsetwatch.ingest import poll
-from offsetwatch.ingest.ends import EndsPoll
-from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
-from offsetwatch.ingest.rest import AssignmentsPoll, ConnectorsPoll
-from offsetwatch.ingest.rest_offsets import RestOffsetsPoll
-from offsetwatch.ingest.roles import Role, role_in
+from offsetwatch.ingest import polls as poll
+from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
+from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
+from offsetwatch.ingest.topic_readers import Role, role_in
 from offsetwatch.loop import Loop
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (

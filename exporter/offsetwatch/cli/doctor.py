@@ -37,8 +37,8 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.daemon.replicas import settings_of
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, Malformed, NotFound, SettingsRefused
-from offsetwatch.ingest import rest
-from offsetwatch.ingest.facts import TopicMemory, read_topic_facts
+from offsetwatch.ingest import connect_rest
+from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_facts
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicRole
@@ -258,7 +258,7 @@ class Doctor:
             yield from self._worker(connect, url)
         reader = reader_of(connect, connect.poll.timeout_s)
         try:
-            listed = rest.listed(reader)
+            listed = connect_rest.listed(reader)
             self._listed[connect.name] = listed
             yield diagnosis.listed(about, listed)
             for connector in listed[:1]:
@@ -368,7 +368,7 @@ def _attempt(about: str, ask: Ask) -> list[Line]:
 
 def _offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
     try:
-        return rest.readable_offsets(reader.name, connector, reader.offsets(connector))[1]
+        return connect_rest.readable_offsets(reader.name, connector, reader.offsets(connector))[1]
     except ClientError as exc:
         return exc
 

@@ -18,7 +18,7 @@ from offsetwatch.clients.kafka.inspector import KafkaFacts, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError
-from offsetwatch.ingest.facts import read_siblings
+from offsetwatch.ingest.internal_topics_poll import read_siblings
 from offsetwatch.model.roles import TopicRole
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 from offsetwatch.model.topology import TopicRole as InternalTopic

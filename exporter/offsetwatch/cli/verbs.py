@@ -29,7 +29,7 @@ from offsetwatch.errors import (
     NothingRead,
     Unreachable,
 )
-from offsetwatch.ingest import rest
+from offsetwatch.ingest import connect_rest
 from offsetwatch.model.conditions import condition, shown_state, urgency, worst_state
 from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
@@ -408,7 +408,7 @@ def _states(
 def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     reader = reader_of(connect, connect.poll.timeout_s)
     try:
-        listed = rest.listed(reader)
+        listed = connect_rest.listed(reader)
     finally:
         reader.close()
     return tuple(
@@ -433,7 +433,7 @@ def rest_offsets(
     """
     reader = reader_of(connect, OFFSETS_TIMEOUT_S)
     try:
-        return rest.readable_offsets(connect.name, connector, reader.offsets(connector))
+        return connect_rest.readable_offsets(connect.name, connector, reader.offsets(connector))
     finally:
         reader.close()
 

@@ -24,8 +24,8 @@ from offsetwatch.errors import (
     Unreachable,
     Unsettled,
 )
-from offsetwatch.ingest.discover import find_offsets_topic, is_copy, listing_topic_names
-from offsetwatch.ingest.poll import Batch, failure
+from offsetwatch.ingest.offsets_topic_search import find_offsets_topic, is_copy, listing_topic_names
+from offsetwatch.ingest.polls import Batch, failure
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     TAIL,

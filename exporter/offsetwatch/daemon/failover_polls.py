@@ -7,8 +7,8 @@ from typing import Final
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
-from offsetwatch.ingest.failover import poll_failover, poll_topics
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputRetired
 from offsetwatch.model.topology import FlowKey
 from offsetwatch.state.failover.groups import groups_input

@@ -27,9 +27,11 @@ from offsetwatch.daemon.tuning import TIDY_S, Tidying
 from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.daemon.wiring.probe_readers import Probes
 from offsetwatch.daemon.wiring.tails import Tails
-from offsetwatch.ingest.ends import EndsPoll
-from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts
-from offsetwatch.ingest.poll import (
+from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
+from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts
+from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.open_transactions import OpenTransactions
+from offsetwatch.ingest.polls import (
     Batch,
     poll_assignment,
     poll_brokers,
@@ -37,11 +39,9 @@ from offsetwatch.ingest.poll import (
     poll_groups,
     poll_rest_offsets,
 )
-from offsetwatch.ingest.rest import AssignmentsPoll, ConnectorsPoll
-from offsetwatch.ingest.rest_offsets import RestOffsetsPoll
-from offsetwatch.ingest.roles import Role
+from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.ingest.topic_readers import Role
 from offsetwatch.loop import Loop, Recall, Save
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (

@@ -14,7 +14,7 @@ import structlog
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import document
 from offsetwatch.history.tables import pipeline_status
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import BaselinesSeen, Observation, PipelineSeen
 
 LOOK_S = 5.0

@@ -18,7 +18,7 @@ import structlog
 
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.errors import raised_at
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputFailed, InputId, InputRetired
 
 UNEXPECTED: Final = "unexpected"  # the `reason` of input_errors_total

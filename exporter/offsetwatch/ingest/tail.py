@@ -29,9 +29,9 @@ from offsetwatch.clients.kafka.clients import (
 )
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, NotFound, TooLarge, TopicChanged, Unsettled
-from offsetwatch.ingest.roles import Role
-from offsetwatch.ingest.transactions import OpenTransactions
-from offsetwatch.ingest.unreadable import UnreadablePartitions
+from offsetwatch.ingest.open_transactions import OpenTransactions
+from offsetwatch.ingest.topic_readers import Role
+from offsetwatch.ingest.unreadable_partitions import UnreadablePartitions
 from offsetwatch.model.observations import (
     Frozen,
     InputFailed,

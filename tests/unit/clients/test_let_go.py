@@ -14,8 +14,8 @@ import httpx
 import pytest
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.ingest.poll import poll_connectors, poll_rest_offsets
-from offsetwatch.ingest.rest import ConnectorsPoll
+from offsetwatch.ingest.connect_rest import ConnectorsPoll
+from offsetwatch.ingest.polls import poll_connectors, poll_rest_offsets
 from offsetwatch.model.observations import InputFailed
 
 from tests.fakes.clock import VirtualClock

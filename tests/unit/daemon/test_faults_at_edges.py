@@ -16,9 +16,9 @@ import structlog
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.daemon.supervisor import RETRY_MAX_S, Supervisor
-from offsetwatch.ingest.ends import EndsPoll
-from offsetwatch.ingest.poll import Batch, poll_connectors
-from offsetwatch.ingest.rest import ConnectorsPoll
+from offsetwatch.ingest.connect_rest import ConnectorsPoll
+from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.polls import Batch, poll_connectors
 from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,

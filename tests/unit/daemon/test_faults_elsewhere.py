@@ -35,9 +35,11 @@ from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.status import decode_status
 from offsetwatch.errors import ClientError, ConfigError, Malformed
-from offsetwatch.ingest.poll import poll_connectors
-from offsetwatch.ingest.rest import ConnectorsPoll
-from offsetwatch.ingest.roles import (
+from offsetwatch.ingest.connect_rest import ConnectorsPoll
+from offsetwatch.ingest.open_transactions import OpenTransactions
+from offsetwatch.ingest.polls import poll_connectors
+from offsetwatch.ingest.tail import Tail
+from offsetwatch.ingest.topic_readers import (
     ListingRole,
     Role,
     SourceRole,
@@ -45,8 +47,6 @@ from offsetwatch.ingest.roles import (
     _checkpoints,
     _heartbeats,
 )
-from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.transactions import OpenTransactions
 from offsetwatch.model.observations import (
     CONNECT_REST,
     TAIL,

@@ -5,7 +5,7 @@ from pathlib import Path
 from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineFile
 from offsetwatch.history.baselines import document as published
 from offsetwatch.history.tables.pipeline_status import Status, path_of
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.observations import BaselinesSeen, PipelineSeen
 from offsetwatch.model.pipeline import FeedStatus, PipelineStatus

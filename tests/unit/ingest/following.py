@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from offsetwatch.ingest.roles import Role, SourceRole
+from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.ingest.topic_readers import Role, SourceRole
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
 

@@ -8,8 +8,14 @@ import pytest
 from offsetwatch.decode.status import decode_status
 from offsetwatch.errors import Denied, TimedOut, Unreachable
 from offsetwatch.ingest import tail
-from offsetwatch.ingest.roles import BesideRole, ListingRole, SourceRole, SyncRole, _heartbeat
 from offsetwatch.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S
+from offsetwatch.ingest.topic_readers import (
+    BesideRole,
+    ListingRole,
+    SourceRole,
+    SyncRole,
+    _heartbeat,
+)
 from offsetwatch.model.observations import InputFailed, InputId, TailRead
 from offsetwatch.model.topology import KafkaTopic
 from structlog.testing import capture_logs

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from offsetwatch.clock import SystemClock
-from offsetwatch.ingest.roles import SourceRole
+from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.transactions import OpenTransactions
+from offsetwatch.ingest.topic_readers import SourceRole
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
 

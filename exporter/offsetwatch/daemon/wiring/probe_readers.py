@@ -11,8 +11,8 @@ from collections.abc import Callable
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
-from offsetwatch.ingest.poll import Batch
-from offsetwatch.ingest.probe import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.polls import Batch
+from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
 from offsetwatch.state.snapshot import Snapshot
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.ingest.poll import Batch
-from offsetwatch.ingest.roles import Role, role_in
+from offsetwatch.ingest.polls import Batch
+from offsetwatch.ingest.topic_readers import Role, role_in
 from offsetwatch.model.observations import InputId, InputRetired
 from offsetwatch.model.topology import KafkaTopic, Topology
 

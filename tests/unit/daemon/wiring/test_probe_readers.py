@@ -11,7 +11,7 @@ from offsetwatch.state.snapshot import EMPTY, Snapshot
 
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
-from tests.unit.ingest.test_probe import FLOW, lagging
+from tests.unit.ingest.test_record_age_poll import FLOW, lagging
 
 
 @pytest.fixture(scope="module")

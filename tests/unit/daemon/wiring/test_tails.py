@@ -6,7 +6,7 @@ import threading
 from functools import partial
 
 from offsetwatch.daemon.wiring.tails import Tails
-from offsetwatch.ingest.roles import ListingRole, SourceRole, SyncRole
+from offsetwatch.ingest.topic_readers import ListingRole, SourceRole, SyncRole
 from offsetwatch.model.observations import InputId, InputRetired
 from offsetwatch.model.topology import (
     KafkaTopic,

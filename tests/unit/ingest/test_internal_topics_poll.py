@@ -1,7 +1,7 @@
 import pytest
 from offsetwatch.errors import Unreachable
-from offsetwatch.ingest import facts as module
-from offsetwatch.ingest.facts import TopicMemory, poll_topic_facts, read_topic_facts
+from offsetwatch.ingest import internal_topics_poll as module
+from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
 from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 from offsetwatch.errors import ClientError, Denied, Unreachable
-from offsetwatch.ingest.failover import poll_failover, poll_topics
+from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
 from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsSeen
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.status import decode_status
-from offsetwatch.ingest import roles
-from offsetwatch.ingest.roles import SourceRole, SyncRole
+from offsetwatch.ingest import topic_readers
+from offsetwatch.ingest.topic_readers import SourceRole, SyncRole
 from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
@@ -114,7 +114,7 @@ def test_a_live_record_without_a_key_is_counted():
 
 
 def test_the_keys_that_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(roles, "KEYS_CACHED_MAX", 3)
+    monkeypatch.setattr(topic_readers, "KEYS_CACHED_MAX", 3)
     role = SourceRole()
     keys = [b'["files",{"filename":"/%d"}]' % number for number in range(10)]
     records, _ = role.live([message(key, position(1), n) for n, key in enumerate(keys)])
@@ -151,7 +151,7 @@ CONNECTOR, TASK, COMMIT = b"connector-c", b"task-c-0", b"commit-c"
 
 
 def listed(decode, *messages) -> tuple[list, Counter]:
-    role = roles.ListingRole(decode)
+    role = topic_readers.ListingRole(decode)
     role.fold(list(messages))
     records, undecodable = role.folded()
     return [record.says for record in records], undecodable
@@ -230,7 +230,7 @@ def test_of_a_key_in_two_kafka_partitions_the_later_counts_by_any_clock(apart_s,
 
 
 def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read():
-    role = roles.ListingRole(decode_status)
+    role = topic_readers.ListingRole(decode_status)
     running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
     role.fold([message(b"status-task-c-0", running, 0, partition=3)])
     (folded,), _ = role.folded()
@@ -241,7 +241,7 @@ def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read()
 
 
 def test_a_listing_without_keys_is_given_back():
-    role = roles.ListingRole(decode_config)
+    role = topic_readers.ListingRole(decode_config)
     assert len(role.fold([message(None, b"x", 0), message(COMMIT, b'{"tasks":1}', 1)])) == 1
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.daemon.supervisor import Supervisor
-from offsetwatch.ingest.rest_offsets import REQUESTS_PER_STEP, RestOffsetsPoll
+from offsetwatch.ingest.rest_offsets_poll import REQUESTS_PER_STEP, RestOffsetsPoll
 from offsetwatch.model.observations import (
     InputFailed,
     InputRetired,

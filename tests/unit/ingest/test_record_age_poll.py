@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 import pytest
 from offsetwatch.errors import Denied, Unreachable
-from offsetwatch.ingest.probe import DENIED_S, REPLICATION, SINK, Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.record_age_poll import (
+    DENIED_S,
+    REPLICATION,
+    SINK,
+    Budget,
+    ProbeMemory,
+    poll_probes,
+)
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology

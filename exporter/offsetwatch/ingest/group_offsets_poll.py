@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Unreachable
-from offsetwatch.ingest.poll import Batch, failure, partial_failures
+from offsetwatch.ingest.polls import Batch, failure, partial_failures
 from offsetwatch.model.observations import (
     GroupOffset,
     GroupOffsetsRead,

@@ -18,7 +18,7 @@ from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import Clock
 from offsetwatch.decode.java_pattern import JavaPattern
 from offsetwatch.errors import ClientError, Malformed, Unreachable
-from offsetwatch.ingest import rest
+from offsetwatch.ingest import connect_rest
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -80,7 +80,7 @@ def _detail(members: Sequence[str], first: str) -> str:
     return f"{named}{f' and {more} more' if more > 0 else ''}: {first}"
 
 
-def poll_connectors(poll: rest.ConnectorsPoll, clock: Clock) -> Batch:
+def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: Clock) -> Batch:
     """Connectors, tasks, and the settings that say who reads what; from time to time, and where
     something is missing, what other answers say of that. Those may fail: then they say nothing.
     """
@@ -138,7 +138,7 @@ def poll_rest_offsets(
         batch: list[Observation] = []
         for connector, body in answers:
             try:
-                offsets, odd = rest.readable_offsets(sweep.name, connector, body)
+                offsets, odd = connect_rest.readable_offsets(sweep.name, connector, body)
             except ClientError as exc:
                 # Its trace leads to this frame, which knows the answer and `failures`.
                 failures[connector] = exc.with_traceback(None)
@@ -158,7 +158,7 @@ def poll_rest_offsets(
             put(partial_failures(input_id, failures))
 
 
-def poll_assignment(poll: rest.AssignmentsPoll, connector: str) -> Batch:
+def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch:
     """What a MirrorSourceConnector gave its tasks.
 
     While it is stopped it has none, and what it had is still what it has to do; whether it is has

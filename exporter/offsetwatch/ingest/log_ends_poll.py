@@ -16,7 +16,7 @@ from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
-from offsetwatch.ingest.poll import Batch, failure, partial_failures
+from offsetwatch.ingest.polls import Batch, failure, partial_failures
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
 from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition

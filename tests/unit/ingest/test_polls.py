@@ -11,22 +11,22 @@ import pytest
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.errors import ClientError, Denied, Malformed, Unreachable
-from offsetwatch.ingest import poll
-from offsetwatch.ingest.ends import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
-from offsetwatch.ingest.poll import (
+from offsetwatch.ingest import polls as poll
+from offsetwatch.ingest.connect_rest import (
+    ALONE_MAX,
+    MISSING_S,
+    WITNESSES_S,
+    AssignmentsPoll,
+    ConnectorsPoll,
+)
+from offsetwatch.ingest.log_ends_poll import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
+from offsetwatch.ingest.polls import (
     Batch,
     poll_assignment,
     poll_brokers,
     poll_connectors,
     poll_groups,
     poll_rest_offsets,
-)
-from offsetwatch.ingest.rest import (
-    ALONE_MAX,
-    MISSING_S,
-    WITNESSES_S,
-    AssignmentsPoll,
-    ConnectorsPoll,
 )
 from offsetwatch.model.observations import (
     CONNECT_REST,

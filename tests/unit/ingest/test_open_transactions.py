@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.errors import Unreachable
-from offsetwatch.ingest.transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
+from offsetwatch.ingest.open_transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
 from offsetwatch.model.observations import TailRead
 from offsetwatch.model.topology import TopicPartition
 

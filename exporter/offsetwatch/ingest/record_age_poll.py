@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from offsetwatch.clients.records.probe import Answer
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.readings import FirstRecord, Follower, Probed, ProbesRead
 from offsetwatch.model.topology import TopicPartition

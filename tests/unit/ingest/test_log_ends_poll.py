@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import Denied
-from offsetwatch.ingest import ends
-from offsetwatch.ingest.ends import EndsPoll
+from offsetwatch.ingest import log_ends_poll
+from offsetwatch.ingest.log_ends_poll import EndsPoll
 from offsetwatch.model.observations import InputSucceeded
 from offsetwatch.model.readings import EndsRead, LogBounds
 from offsetwatch.model.topology import TopicPartition
@@ -86,7 +86,7 @@ def kafka() -> FakeKafka:
 
 @pytest.fixture
 def polled(kafka, monkeypatch) -> Polled:
-    monkeypatch.setattr(ends, "TURN_PARTITIONS", 1)
+    monkeypatch.setattr(log_ends_poll, "TURN_PARTITIONS", 1)
     return Polled(kafka)
 
 

@@ -9,7 +9,7 @@ import pytest
 from offsetwatch.clients.kafka.errors import translate
 from offsetwatch.errors import ClientError, Denied, ServerError, Unsettled
 from offsetwatch.ingest.tail import CHECK_EVERY_S
-from offsetwatch.ingest.unreadable import RETRY_MAX_S, UNREADABLE_S
+from offsetwatch.ingest.unreadable_partitions import RETRY_MAX_S, UNREADABLE_S
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import TopicPartition
 from structlog.testing import capture_logs

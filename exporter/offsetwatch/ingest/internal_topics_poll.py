@@ -16,7 +16,7 @@ from offsetwatch.clients.kafka.clients import TailReader, end_of_partition
 from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, TopicShape
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Refused, TimedOut
-from offsetwatch.ingest.poll import Batch
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole

@@ -16,7 +16,7 @@ from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, NotFound, Refused
-from offsetwatch.ingest import rest
+from offsetwatch.ingest import connect_rest
 from offsetwatch.model.observations import (
     InputFailed,
     InputId,
@@ -103,7 +103,7 @@ class RestOffsetsPoll:
         asked = rest_offsets_input(self._reader.name, connector)
         try:
             body = self._reader.offsets(connector)
-            offsets, odd = rest.readable_offsets(self._reader.name, connector, body)
+            offsets, odd = connect_rest.readable_offsets(self._reader.name, connector, body)
         except ClientError as exc:
             return (_failure(asked, exc),)
         return (
