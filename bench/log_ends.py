@@ -33,7 +33,7 @@ from offsetwatch.clients.kafka.inspector import KafkaFacts
 from offsetwatch.clock import SystemClock
 from offsetwatch.ingest.log_ends_poll import EndsPoll
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.readings import EndsRead
+from offsetwatch.model.log_readings import EndsRead
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 

@@ -23,9 +23,9 @@ from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.ingest.log_ends_poll import EndsPoll
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
+from offsetwatch.model.log_readings import ProbesRead
 from offsetwatch.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
 from offsetwatch.model.offsets import SourceKey
-from offsetwatch.model.readings import ProbesRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book
 from offsetwatch.state.connect.connect_cluster import ConnectSite

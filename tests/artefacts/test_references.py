@@ -13,6 +13,7 @@ import yaml
 from offsetwatch.cli import cli
 from offsetwatch.config import load
 from offsetwatch.config.descriptions import Setting, settings
+from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -22,7 +23,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
 )
 from offsetwatch.model.offsets import Heartbeat
-from offsetwatch.model.readings import FirstRecord, LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.catalog import CATALOG
 from offsetwatch.serve.families import collect

@@ -7,7 +7,7 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.remedies import GuardRow, OpenPlan, RemedySeen, StepRow
+from offsetwatch.model.remediation import GuardRow, OpenPlan, RemedySeen, StepRow
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.remedy.guards.table import GUARDS
 from offsetwatch.state.snapshot import EMPTY, Snapshot

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from offsetwatch.clients.records.probe import Answer
 from offsetwatch.errors import Denied, NotFound, TopicChanged
-from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
 from offsetwatch.model.topology import TopicPartition
 
 from .kafka import FakeKafka

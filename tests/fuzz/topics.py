@@ -17,7 +17,7 @@ from offsetwatch.decode.source_offsets import (
     decode_value,
 )
 from offsetwatch.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import GOLDEN, SPOKEN

@@ -29,7 +29,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 
 from tests.history.rows import (

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 from offsetwatch.history.audit.slices import APART, Anchors, Known, Reach, reach, sampled
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 KNOWN = Known(

@@ -13,7 +13,7 @@ import pytest
 from offsetwatch.errors import HistoryError, SparkGone, Unreachable
 from offsetwatch.history.tables.pipeline_status import BYTES_MAX, Status, path_of, read
 from offsetwatch.history.tables.schemas import OPS_GAPS
-from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
 from tests.fakes.clock import VirtualClock
 

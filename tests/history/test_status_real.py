@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.pipeline_status import read
-from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
 from tests.history import test_stream_real
 from tests.history.test_stream_real import FILE, WAIT_S_MAX, Bed, eventually

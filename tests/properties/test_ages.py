@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD, Ages, Stretch
 

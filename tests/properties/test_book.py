@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
-from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.mirror.lag import replication_lag

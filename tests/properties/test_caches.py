@@ -6,8 +6,8 @@ from copy import deepcopy
 
 from hypothesis import given
 from hypothesis import strategies as st
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo
 from offsetwatch.model.observations import OffsetsTopicLost
-from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.tuple_memo import Joined
 

@@ -51,7 +51,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 from tests.unit.decode.golden import records, rest_body
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import Fates, Round

@@ -11,7 +11,7 @@ from offsetwatch.history.failover_report import load as moves_read
 from offsetwatch.history.failover_report.inputs import CheckpointSaid, Ends, Known, Series, Sync
 from offsetwatch.history.failover_report.replay import replayed
 from offsetwatch.history.tables import flows
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ClientError
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 from lab import Lab, LabOptions

@@ -17,7 +17,7 @@ from confluent_kafka import Message
 from offsetwatch.clients.kafka.errors import translate
 from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
 from offsetwatch.errors import ClientError
-from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo
 from offsetwatch.model.topology import TopicPartition
 
 _ids = count(1)

@@ -17,6 +17,7 @@ from offsetwatch.judge.settings import Settings
 from offsetwatch.loop import Remembering
 from offsetwatch.model.connectors import Connector, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
@@ -24,7 +25,6 @@ from offsetwatch.model.observations import (
     InputId,
     SinkOffset,
 )
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Snapshot
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from offsetwatch.clock import Clock
 from offsetwatch.model.connectors import ConnectorKind
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.brokers import First
 from offsetwatch.remedy.conductor import approval_of

@@ -49,7 +49,7 @@ from offsetwatch.errors import (
     RemedyError,
     SettingsRefused,
 )
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70

@@ -15,7 +15,7 @@ import msgspec
 from offsetwatch.cli import output
 from offsetwatch.decode.roles import decode_record, observation
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 OK, FINDINGS, USAGE = 0, 1, 2
 

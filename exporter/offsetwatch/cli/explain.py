@@ -19,7 +19,7 @@ from offsetwatch.cli.unread import Unread, clusters_of
 from offsetwatch.cli.verbs import text_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, Malformed, TimedOut
-from offsetwatch.model.conditions import shown_state, worst_state
+from offsetwatch.model.connector_conditions import shown_state, worst_state
 from offsetwatch.serve import failover
 from offsetwatch.serve.bodies import (
     DatedOffset,

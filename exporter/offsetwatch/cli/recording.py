@@ -19,7 +19,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.internal_topics_poll import read_siblings
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 from offsetwatch.model.topology import TopicRole as InternalTopic
 from offsetwatch.state.mirror.mm2_names import checkpoints_of

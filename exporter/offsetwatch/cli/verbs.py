@@ -30,7 +30,7 @@ from offsetwatch.errors import (
     Unreachable,
 )
 from offsetwatch.ingest import connect_rest
-from offsetwatch.model.conditions import condition, shown_state, urgency, worst_state
+from offsetwatch.model.connector_conditions import condition, shown_state, urgency, worst_state
 from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST

@@ -23,7 +23,7 @@ from offsetwatch.daemon.supervisor import start_kept
 from offsetwatch.daemon.wiring.remediation import Drivers, parts_of
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
-from offsetwatch.model.remedies import FOLLOWS, RemedySeen
+from offsetwatch.model.remediation import FOLLOWS, RemedySeen
 from offsetwatch.remedy.agent import LOOK_S, Agent
 from offsetwatch.remedy.conductor import Conductor, Life
 from offsetwatch.remedy.model.decisions import Stands

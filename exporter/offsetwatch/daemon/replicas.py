@@ -12,7 +12,7 @@ from offsetwatch.clients.kafka.journal_topic import Wanted
 from offsetwatch.clock import Clock
 from offsetwatch.config import Config
 from offsetwatch.model.observations import Observation
-from offsetwatch.model.remedies import ReplicaSeen
+from offsetwatch.model.remediation import ReplicaSeen
 from offsetwatch.remedy.replica import Replica, Settings, Standing
 
 

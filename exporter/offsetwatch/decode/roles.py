@@ -41,7 +41,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 Noun = SourceEntry | OffsetSync | Checkpoint | Heartbeat | StatusRecord | ConfigRecord
 

@@ -17,8 +17,8 @@ from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, TopicS
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError, Refused, TimedOut
 from offsetwatch.ingest.polls import Batch
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
 from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
 from offsetwatch.state.internal_topic_rules import (

@@ -17,8 +17,8 @@ from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch, failure, partial_failures
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
-from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot
 

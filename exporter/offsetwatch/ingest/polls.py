@@ -19,6 +19,7 @@ from offsetwatch.clock import Clock
 from offsetwatch.decode.java_pattern import JavaPattern
 from offsetwatch.errors import ClientError, Malformed, Unreachable
 from offsetwatch.ingest import connect_rest
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -35,7 +36,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition
 
 Batch = tuple[Observation, ...]

@@ -18,8 +18,8 @@ from offsetwatch.clients.records.probe import Answer
 from offsetwatch.clock import Clock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch
+from offsetwatch.model.log_readings import FirstRecord, Follower, Probed, ProbesRead
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import FirstRecord, Follower, Probed, ProbesRead
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Snapshot
 

@@ -1,1 +1,4 @@
-"""NOUNS. Frozen, slotted dataclasses and enums; the standard library only."""
+"""NOUNS: topology, observations, offsets, findings. Frozen, slotted dataclasses and enums.
+
+The standard library only. Nothing here does anything.
+"""

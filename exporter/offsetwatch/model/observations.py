@@ -11,6 +11,7 @@ import msgspec
 
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.connectors import ConfigRecord, Connector, StatusRecord
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds, ProbesRead
 from offsetwatch.model.offsets import (
     Checkpoint,
     Heartbeat,
@@ -19,9 +20,8 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.pipeline import PipelineStatus
-from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds, ProbesRead
-from offsetwatch.model.remedies import RemedyObservation
+from offsetwatch.model.pipeline_status import PipelineStatus
+from offsetwatch.model.remediation import RemedyObservation
 from offsetwatch.model.topology import (
     FlowKey,
     KafkaTopic,

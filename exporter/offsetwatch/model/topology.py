@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from offsetwatch.model.roles import TopicRole as RecordRole
+from offsetwatch.model.topic_kinds import TopicRole as RecordRole
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -14,7 +14,7 @@ from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, Refused, Unsettled
-from offsetwatch.model.readings import LogBounds, NothingUpTo
+from offsetwatch.model.log_readings import LogBounds, NothingUpTo
 from offsetwatch.model.topology import TopicPartition
 
 PROBE_S: Final = 5.0

@@ -17,7 +17,7 @@ from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clock import Clock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import Headers, RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.mirrors import find_in_mirror, mirror_place, mirror_refusal, own_rows

@@ -16,7 +16,7 @@ from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import Frozen
-from offsetwatch.model.remedies import OpenPlan, RefusalRow
+from offsetwatch.model.remediation import OpenPlan, RefusalRow
 from offsetwatch.serve.findings import FindingRow, JudgementRow
 from offsetwatch.serve.origins import Origin
 

@@ -18,8 +18,8 @@ from offsetwatch.decode.dialects import MIRROR_SOURCE
 from offsetwatch.model.baselines import QUANTILES
 from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
-from offsetwatch.model.pipeline import PipelineStatus
-from offsetwatch.model.series import Owner, SeriesGroup
+from offsetwatch.model.pipeline_status import PipelineStatus
+from offsetwatch.model.series_limits import Owner, SeriesGroup
 from offsetwatch.serve import catalog, catalog_mm2, remedies, replicated
 from offsetwatch.serve.columns import Columns, Family, Labels, family
 from offsetwatch.serve.spec import INPUT, TAIL, Spec

@@ -42,11 +42,11 @@ from dataclasses import fields
 from typing import Final
 
 from offsetwatch import documents
-from offsetwatch.model.conditions import urgency, worst_state
+from offsetwatch.model.connector_conditions import urgency, worst_state
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import Judgement, Scope
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.model.remedies import OpenPlan, RemedySeen
+from offsetwatch.model.remediation import OpenPlan, RemedySeen
 from offsetwatch.serve.bodies import (
     ConditionRow,
     DownInput,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.model.remedies import FOLLOWS
+from offsetwatch.model.remediation import FOLLOWS
 from offsetwatch.serve import catalog_remedy as catalog
 from offsetwatch.serve.columns import Family, family
 from offsetwatch.state.snapshot import Snapshot

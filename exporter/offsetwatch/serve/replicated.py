@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offsetwatch.model.series import SeriesGroup
+from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.serve import catalog_mm2 as catalog
 from offsetwatch.serve.columns import Columns, Family, Labels, family
 from offsetwatch.state.mirror.lag import lag_seconds

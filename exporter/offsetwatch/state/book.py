@@ -13,6 +13,7 @@ from dataclasses import replace
 from operator import is_
 
 from offsetwatch.model.connectors import Connector, StateHistory
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, ProbesRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     AssignmentConfirmed,
@@ -41,9 +42,8 @@ from offsetwatch.model.observations import (
     TopicFactsRead,
     TopicsSeen,
 )
-from offsetwatch.model.readings import EndsAsked, EndsRead, ProbesRead
-from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
-from offsetwatch.model.series import SeriesGroup, SeriesLeftOut
+from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
+from offsetwatch.model.series_limits import SeriesGroup, SeriesLeftOut
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
 from offsetwatch.state.baseline_view import UsualBook
 from offsetwatch.state.connect.connect_cluster import ConnectSite, Site

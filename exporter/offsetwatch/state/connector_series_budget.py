@@ -15,11 +15,7 @@ from operator import attrgetter
 from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
-from offsetwatch.model.series import (
-    SERIES_PER_CONNECTOR_MAX,
-    SeriesGroup,
-    SeriesLeftOut,
-)
+from offsetwatch.model.series_limits import SERIES_PER_CONNECTOR_MAX, SeriesGroup, SeriesLeftOut
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView
 

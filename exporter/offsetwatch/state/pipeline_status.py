@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from offsetwatch.model.observations import PipelineSeen
-from offsetwatch.model.pipeline import PipelineStatus
+from offsetwatch.model.pipeline_status import PipelineStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from offsetwatch.model.connectors import ConnectorKind, StateHistory, Task
 from offsetwatch.model.findings import FailureRun, Finding, Judgement
 from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
-from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
+from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
+from offsetwatch.model.series_limits import Owner, SeriesGroup, SeriesLeftOut
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
 from offsetwatch.state.baseline_view import NOTHING_PUBLISHED, UsualView
 from offsetwatch.state.connect.raw_keys import SpellingChange

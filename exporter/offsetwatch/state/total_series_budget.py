@@ -19,7 +19,7 @@ from offsetwatch.decode.dialects import MIRROR_SOURCE
 from offsetwatch.model.baselines import QUANTILES
 from offsetwatch.model.connectors import STATES, Connector, Task
 from offsetwatch.model.findings import Verdict
-from offsetwatch.model.series import (
+from offsetwatch.model.series_limits import (
     SERIES_MAX,
     SERIES_PER_CONNECTOR_MAX,
     Owner,

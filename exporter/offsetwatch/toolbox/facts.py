@@ -18,8 +18,8 @@ from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.decode.connect_rest import decode_connectors
 from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.readings import FirstRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Pair
 from offsetwatch.state.mirror.flows import cluster_at

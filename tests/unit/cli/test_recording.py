@@ -8,7 +8,7 @@ import pytest
 from offsetwatch.cli.recording import choose
 from offsetwatch.config.schema.root import Connect
 from offsetwatch.errors import Unreachable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 from offsetwatch.model.topology import (
     BesideTopic,
     KafkaTopic,

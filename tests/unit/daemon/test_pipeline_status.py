@@ -8,7 +8,7 @@ from offsetwatch.history.tables.pipeline_status import Status, path_of
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.observations import BaselinesSeen, PipelineSeen
-from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
 UNREADABLE = PipelineSeen(None, unreadable=True)
 GONE = PipelineSeen(None)

@@ -7,7 +7,7 @@ import pytest
 from offsetwatch.decode import roles
 from offsetwatch.decode.roles import Noun, decode_record, observation
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 from .golden import records
 

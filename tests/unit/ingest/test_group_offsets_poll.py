@@ -7,8 +7,8 @@ from collections.abc import Collection
 import pytest
 from offsetwatch.errors import ClientError, Denied, Unreachable
 from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsSeen
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.failover.groups import groups_input
 from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk

@@ -11,8 +11,8 @@ from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import Denied
 from offsetwatch.ingest import log_ends_poll
 from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.model.log_readings import EndsRead, LogBounds
 from offsetwatch.model.observations import InputSucceeded
-from offsetwatch.model.readings import EndsRead, LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 from tests.fakes.kafka import FakeAdmin, FakeKafka

@@ -28,6 +28,7 @@ from offsetwatch.ingest.polls import (
     poll_groups,
     poll_rest_offsets,
 )
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -44,7 +45,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from offsetwatch.model.readings import EndsAsked, EndsRead, LogBounds
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot

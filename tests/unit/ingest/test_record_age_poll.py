@@ -14,8 +14,8 @@ from offsetwatch.ingest.record_age_poll import (
     ProbeMemory,
     poll_probes,
 )
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
 

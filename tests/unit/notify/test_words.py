@@ -7,7 +7,7 @@ import json
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.remedies import OpenPlan, RemedySeen
+from offsetwatch.model.remediation import OpenPlan, RemedySeen
 from offsetwatch.notify import words
 from offsetwatch.notify.alertmanager import annotations_of
 from offsetwatch.notify.ledger import Message, Status

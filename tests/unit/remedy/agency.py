@@ -14,7 +14,7 @@ from offsetwatch.errors import NotFound
 from offsetwatch.judge.findings.failure_history import Failures
 from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.model.topology import SinkGroup, Topology
 from offsetwatch.remedy.agent import Agent

@@ -12,7 +12,7 @@ import pytest
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import IncompleteRead, Window
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.circumstances import Case, Now

@@ -12,7 +12,7 @@ import pytest
 from offsetwatch.config import Kafka
 from offsetwatch.errors import Denied, Refused, TimedOut, Unreachable
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import IncompleteRead, RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts

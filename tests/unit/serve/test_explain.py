@@ -6,9 +6,9 @@ from offsetwatch.decode.javamap import connect_key
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import SinkSettings, Task
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import SinkOffset, TopicFactsRead
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import (
     UNCONFIGURED,
     KafkaTopic,

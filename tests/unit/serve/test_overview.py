@@ -9,7 +9,7 @@ import shlex
 import httpx
 import pytest
 from offsetwatch.cli.plan_commands import plan_approve
-from offsetwatch.model.conditions import urgency
+from offsetwatch.model.connector_conditions import urgency
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.serve import overview, page, trends
 from offsetwatch.state.snapshot import EMPTY, RestConnector, Snapshot

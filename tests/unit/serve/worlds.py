@@ -15,8 +15,8 @@ from offsetwatch.model.findings import (
 )
 from offsetwatch.model.observations import CONNECT_REST, TAIL, InputId
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
-from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
+from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from offsetwatch.serve.families import Build, Reload, WebFile
 from offsetwatch.serve.spec import INPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     TAIL,
     AssignmentConfirmed,
@@ -10,7 +11,6 @@ from offsetwatch.model.observations import (
     OffsetsTopicLost,
     PartitionsAssigned,
 )
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 
 from .worlds import OFFSETS, STALE_S, SYNCS, World, mirror, mirrors, orders, record, source

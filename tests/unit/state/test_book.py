@@ -7,6 +7,7 @@ import json
 import pytest
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.connectors import ConnectorConfigured
+from offsetwatch.model.log_readings import ProbesRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     BaselinesSeen,
@@ -20,9 +21,8 @@ from offsetwatch.model.observations import (
     PipelineSeen,
     SinkOffset,
 )
-from offsetwatch.model.pipeline import PipelineStatus
-from offsetwatch.model.readings import ProbesRead
-from offsetwatch.model.remedies import RemedySeen, ReplicaSeen
+from offsetwatch.model.pipeline_status import PipelineStatus
+from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
 from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.loss import persistence

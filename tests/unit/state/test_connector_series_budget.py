@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import TAIL
-from offsetwatch.model.readings import FirstRecord, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.serve.columns import Family
 from offsetwatch.serve.families import Build, Reload, collect

@@ -5,9 +5,9 @@ of it is new.
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror.lag import Seen

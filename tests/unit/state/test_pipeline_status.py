@@ -1,5 +1,5 @@
 from offsetwatch.model.observations import PipelineSeen
-from offsetwatch.model.pipeline import FeedStatus, PipelineStatus
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 from offsetwatch.state.pipeline_status import PipelineBook
 
 NOON = 1_795_262_400.0

@@ -9,9 +9,9 @@ from offsetwatch.judge.settings import Settings
 from offsetwatch.model.baselines import HOURS, Baseline
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import FindingName, Severity
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
-from offsetwatch.model.readings import LogBounds
-from offsetwatch.model.series import SeriesGroup
+from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.families import Build, Reload, collect
 from offsetwatch.state import total_series_budget

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.serve.api import connectors as connectors_json
 from offsetwatch.serve.api import flows as flows_json

@@ -16,6 +16,15 @@ from offsetwatch.model.connectors import (
     SinkSettings,
     Task,
 )
+from offsetwatch.model.log_readings import (
+    EndsAsked,
+    EndsRead,
+    FirstRecord,
+    LogBounds,
+    NothingUpTo,
+    Probed,
+    ProbesRead,
+)
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -42,15 +51,6 @@ from offsetwatch.model.observations import (
     rest_offsets_input,
 )
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync, SourceKey
-from offsetwatch.model.readings import (
-    EndsAsked,
-    EndsRead,
-    FirstRecord,
-    LogBounds,
-    NothingUpTo,
-    Probed,
-    ProbesRead,
-)
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.book import Book
 from offsetwatch.state.connect.connect_cluster import ConnectSite

@@ -40,7 +40,7 @@ from offsetwatch.errors import (
     Unreachable,
     Unsettled,
 )
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 C = TypeVar("C")

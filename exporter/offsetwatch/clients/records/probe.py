@@ -17,7 +17,7 @@ import confluent_kafka as ck
 from offsetwatch.clients.kafka.clients import made, timestamp_of
 from offsetwatch.clients.kafka.errors import ConnectionErrors, translate, translated
 from offsetwatch.errors import ClientError, Unreachable
-from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
 from offsetwatch.model.topology import TopicPartition
 
 # A record is wanted, and a broker gives whole batches: the first one however large, of the others

@@ -18,8 +18,8 @@ from offsetwatch.clients.kafka.whole_topic import read_whole
 from offsetwatch.decode.mm2 import decode_sync
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.audit.slices import Anchors, Known, Reach, reach, sampled
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.mm2_names import contradicted_copy, remote_topic, routers_named
 

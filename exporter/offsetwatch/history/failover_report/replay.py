@@ -31,7 +31,7 @@ from offsetwatch.history.failover_report.inputs import (
     Series,
     Sync,
 )
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.failover.cost import Met, Standing, met
 from offsetwatch.state.mirror.lag import replication_lag

@@ -36,7 +36,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import SourceKey, Undecodable
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB

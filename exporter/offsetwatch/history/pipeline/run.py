@@ -46,7 +46,7 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
-from offsetwatch.model.pipeline import GOLD, SILVER
+from offsetwatch.model.pipeline_status import GOLD, SILVER
 from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
 
 _log = structlog.get_logger()

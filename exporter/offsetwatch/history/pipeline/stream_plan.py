@@ -19,7 +19,7 @@ from offsetwatch.history.pipeline.bronze_rows import Role
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
 from offsetwatch.history.tables.stream_generations import Held, Plan, Source, plan
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 # To compile quickly rather than well costs less time and CPU for 700,000 offsets; where it no

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from offsetwatch.errors import HistoryError, OffsetwatchError
-from offsetwatch.model.pipeline import BRONZE, FeedStatus, PipelineStatus
+from offsetwatch.model.pipeline_status import BRONZE, FeedStatus, PipelineStatus
 
 BYTES_MAX = 1024 * 1024  # a thousand Kafka clusters take a tenth of it
 STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"

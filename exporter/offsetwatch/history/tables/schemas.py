@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from offsetwatch.model.roles import TopicRole
+from offsetwatch.model.topic_kinds import TopicRole
 
 CONNECT_OFFSETS = TopicRole.CONNECT_OFFSETS.value
 OFFSET_SYNCS = TopicRole.OFFSET_SYNCS.value

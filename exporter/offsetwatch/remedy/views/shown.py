@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.remedies import GuardRow, OpenPlan, RefusalRow, StepRow
+from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
 from offsetwatch.remedy.guards.table import AUTOMATIC
 from offsetwatch.remedy.model.decisions import Dossier, Stands
 from offsetwatch.remedy.model.plan import Plan

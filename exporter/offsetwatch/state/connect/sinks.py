@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from math import inf
 
 from offsetwatch.decode.connect_rest import consumed_partition
+from offsetwatch.model.log_readings import Follower, ProbesRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -19,7 +20,6 @@ from offsetwatch.model.observations import (
     SinkOffsetsRead,
     rest_offsets_input,
 )
-from offsetwatch.model.readings import Follower, ProbesRead
 from offsetwatch.model.topology import SinkGroup, TopicPartition
 from offsetwatch.state.connect.connect_cluster import Site
 from offsetwatch.state.inputs import Inputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
 OWN, CHECKPOINT = "group", "checkpoint"  # where a landing comes from

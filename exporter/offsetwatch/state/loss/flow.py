@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from offsetwatch.model.connectors import Connector
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
 from offsetwatch.state.loss.rates import WINDOW_S

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
+from offsetwatch.model.log_readings import EndsRead
 from offsetwatch.model.observations import TailRead
-from offsetwatch.model.readings import EndsRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.connect.connect_cluster import Site, SiteMemory
 from offsetwatch.state.loss import persistence

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from offsetwatch.model.readings import FirstRecord, Follower, NothingUpTo, Probed
+from offsetwatch.model.log_readings import FirstRecord, Follower, NothingUpTo, Probed
 
 # Of how many log ends each past is told, and how much older each kept one may be than the next: so
 # many reach back for weeks, as finely as an age needs it.

@@ -14,9 +14,9 @@ from math import inf
 from types import MappingProxyType
 from typing import Final
 
+from offsetwatch.model.log_readings import Follower, LogBounds
 from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync
-from offsetwatch.model.readings import Follower, LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.loss.partition import Counts

@@ -11,9 +11,9 @@ from itertools import zip_longest
 from math import inf
 from operator import is_
 
+from offsetwatch.model.log_readings import EndsAsked, EndsRead, ProbesRead
 from offsetwatch.model.observations import LOG_ENDS, InputId, TailRead
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import EndsAsked, EndsRead, ProbesRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.connect_cluster import Site

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from operator import is_
 
+from offsetwatch.model.log_readings import Follower
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import Follower
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss.flow import Fates
 from offsetwatch.state.mirror.oldest_record_age import Ages

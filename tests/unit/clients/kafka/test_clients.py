@@ -35,7 +35,7 @@ from offsetwatch.errors import (
     Unreachable,
     Unsettled,
 )
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 from lab.certificates import Authority

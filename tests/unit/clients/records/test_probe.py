@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from offsetwatch.clients.records.probe import PARTITION_BYTES, ProbeReader
 from offsetwatch.errors import ClientError, TopicChanged
-from offsetwatch.model.readings import FirstRecord, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
 from offsetwatch.model.topology import TopicPartition
 
 from tests.fakes.broker import PARTITIONS, MockBroker

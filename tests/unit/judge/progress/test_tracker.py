@@ -10,8 +10,8 @@ from offsetwatch.judge.settings import Settings
 from offsetwatch.judge.time_words import moment
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
-from offsetwatch.model.readings import FirstRecord
 from offsetwatch.state.snapshot import EMPTY
 
 from tests.changed import replace

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.observations import (
     GROUPS,
     ConnectorsListed,
@@ -9,7 +10,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
     SinkOffsetsRead,
 )
-from offsetwatch.model.readings import FirstRecord, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.state.failover.cost import OWN, Met, Standing, met
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 

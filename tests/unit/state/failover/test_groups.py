@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.model.connectors import Condition, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     GROUPS,
     CheckpointRecord,
@@ -17,7 +18,6 @@ from offsetwatch.model.observations import (
     TopicsSeen,
 )
 from offsetwatch.model.offsets import Checkpoint, Heartbeat
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
 from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.failover import groups as failover

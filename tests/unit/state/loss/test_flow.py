@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.loss.flow import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
 from offsetwatch.state.loss.partition import NOTHING_LOST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo, Probed
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror import oldest_record_age as states_ages
 from offsetwatch.state.mirror.lag import lag_seconds

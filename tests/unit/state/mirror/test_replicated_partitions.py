@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.model.connectors import Task
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.observations import LOG_ENDS, TAIL, ConnectorsListed
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror import replicated_partitions as mirrors_module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView
 

@@ -24,7 +24,7 @@ from offsetwatch.model.observations import (
     InputId,
     rest_offsets_input,
 )
-from offsetwatch.model.series import Owner, SeriesGroup, SeriesLeftOut
+from offsetwatch.model.series_limits import Owner, SeriesGroup, SeriesLeftOut
 from offsetwatch.state.connect.connect_cluster import UNREADABLE
 from offsetwatch.state.connect.rest_fallback import is_done_without, polled_instead
 from offsetwatch.state.snapshot import InputView

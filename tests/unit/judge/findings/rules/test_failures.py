@@ -10,8 +10,8 @@ from offsetwatch.judge.time_words import moment
 from offsetwatch.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 from tests.changed import replace

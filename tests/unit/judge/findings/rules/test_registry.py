@@ -15,6 +15,7 @@ from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, Tas
 from offsetwatch.model.evidence import TIME
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     ConnectorsListed,
     Frozen,
@@ -25,7 +26,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
     TopicFactsRead,
 )
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
 from offsetwatch.notify.words import EVIDENCE_MAX
 from offsetwatch.state.baseline_view import UsualView

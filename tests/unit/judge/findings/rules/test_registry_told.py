@@ -9,8 +9,8 @@ import pytest
 from offsetwatch.judge.time_words import moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
-from offsetwatch.model.readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, TopicProblem
 from offsetwatch.state.snapshot import GroupView

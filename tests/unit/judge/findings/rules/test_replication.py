@@ -10,7 +10,7 @@ from offsetwatch.judge.time_words import moment
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.readings import LogBounds
+from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 

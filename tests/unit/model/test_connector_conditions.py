@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.conditions import ORDER, STATE_ORDER, condition, urgency, worst_state
+from offsetwatch.model.connector_conditions import (
+    ORDER,
+    STATE_ORDER,
+    condition,
+    urgency,
+    worst_state,
+)
 from offsetwatch.model.connectors import STATES
 from offsetwatch.model.findings import Verdict
 
