@@ -18,7 +18,7 @@ from offsetwatch.judge.findings.advice import with_advice
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.notify.alertmanager import webhook_body
-from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.delivery_state import Message, Status
 
 from tests.changed import replace
 from tools.alertmanager import check_config, installed_amtool, recent_amtool, render

@@ -15,7 +15,7 @@ import yaml
 from offsetwatch.config import Notify
 from offsetwatch.model.findings import Severity
 from offsetwatch.notify.alertmanager import api_body, webhook_body
-from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.delivery_state import Message, Status
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import receivers
 

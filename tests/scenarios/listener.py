@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 import msgspec
 from offsetwatch.judge.settings import Settings
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify.ledger import Entry, Ledger, Rules, Status
-from offsetwatch.notify.sight import Blind
+from offsetwatch.notify.delivery_state import Entry, Ledger, Rules, Status
+from offsetwatch.notify.visibility import Blind
 from offsetwatch.state.snapshot import Snapshot
 
 from tests.scenarios.expectation import FOREVER, History, clock

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify.ledger import Message, Rules
+from offsetwatch.notify.delivery_state import Message, Rules
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import Receiver
 from offsetwatch.state.snapshot import Snapshot

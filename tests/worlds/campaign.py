@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn
 
 import structlog
 import yaml
-from offsetwatch.notify.ledger import Entry, Ledger
-from offsetwatch.notify.sight import Blind
+from offsetwatch.notify.delivery_state import Entry, Ledger
+from offsetwatch.notify.visibility import Blind
 from offsetwatch.serve import api
 from offsetwatch.serve.exposition import Encoder
 from offsetwatch.serve.families import Build, Reload, collect

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.notify import ledger
+from offsetwatch.notify import delivery_state
 from offsetwatch.state.connect import connect_cluster
 from offsetwatch.state.mirror import mm2_names
 from offsetwatch.state.snapshot import Snapshot
@@ -184,7 +184,7 @@ def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
 def test_of_a_fault_only_what_it_needs_is_left():
     world = {**SMALL, "happens": [{"at": "2m", "stop": ["mirror"]}, {"at": "4m", **FAILS}]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger.Ledger, "_stands", _raising_for("task_failed"))
+        patch.setattr(delivery_state.Ledger, "_stands", _raising_for("task_failed"))
         (fault,) = faults_of(world).values()
         found, left = smallest(world, fault)
     assert found.wrong.kind == fault.wrong.kind
@@ -194,7 +194,7 @@ def test_of_a_fault_only_what_it_needs_is_left():
 
 
 def _raising_for(name: str) -> Any:
-    real = ledger.Ledger._stands
+    real = delivery_state.Ledger._stands
 
     def planted(self: Any, identity: Any, finding: Any, now: float, blind: Any) -> None:
         if finding.name.value == name:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.model.findings import Finding, FindingName, Scope, Verdict
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.delivery_state import Message, Status
 from offsetwatch.state.mirror.mm2_names import remote_topic
 from offsetwatch.state.snapshot import GroupView, Snapshot
 

@@ -1,1 +1,5 @@
-"""Findings -> people: who is told what, once, and told again when it is over. Off by default."""
+"""FINDINGS -> PEOPLE: who is notified of what, once, and again when it is over. Off by default.
+
+In: findings of each tick, and plans that wait for approval. Out: webhooks. Delivery state survives
+a restart; a finding is reported as resolved only if it was reported and has ended by evidence.
+"""

@@ -19,8 +19,8 @@ from offsetwatch.model.evidence import item_text
 from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import LOG_ENDS, TAIL
-from offsetwatch.notify.ledger import Message
-from offsetwatch.notify.words import TEXT_CHARS_MAX, cut, evidence_of, plan_of
+from offsetwatch.notify.delivery_state import Message
+from offsetwatch.notify.webhook_document import TEXT_CHARS_MAX, cut, evidence_of, plan_of
 
 WEBHOOK_VERSION: Final = "4"
 NO_END: Final = "0001-01-01T00:00:00Z"  # Go's zero time: Alertmanager says it of what is firing

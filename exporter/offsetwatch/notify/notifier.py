@@ -16,10 +16,10 @@ import structlog
 
 from offsetwatch import errors
 from offsetwatch.clock import Clock
-from offsetwatch.notify.courier import TOO_MANY, Courier
-from offsetwatch.notify.ledger import Entry
+from offsetwatch.notify.delivery_state import Entry
+from offsetwatch.notify.receiver_queue import TOO_MANY, Courier
 from offsetwatch.notify.receivers import Receiver
-from offsetwatch.notify.sight import Blind
+from offsetwatch.notify.visibility import Blind
 from offsetwatch.state.snapshot import Snapshot
 
 LOOK_S: Final = 1.0

@@ -16,8 +16,8 @@ from offsetwatch.clients.http.auth import CannotIdentify
 from offsetwatch.config import Notify, Webhook
 from offsetwatch.config.files import problem_with, read_secret
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify import alertmanager, words
-from offsetwatch.notify.ledger import Message, Rules
+from offsetwatch.notify import alertmanager, webhook_document
+from offsetwatch.notify.delivery_state import Message, Rules
 
 _HTTP: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
 
@@ -75,7 +75,7 @@ def _of_webhook(
         named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
     ).post
     if named.format == "offsetwatch":
-        body = partial(words.plain, external_url=external_url)
+        body = partial(webhook_document.plain, external_url=external_url)
         return Receiver(named.name, replace(rules, successors=True), body, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(

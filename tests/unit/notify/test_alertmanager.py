@@ -11,7 +11,7 @@ import yaml
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName
 from offsetwatch.notify import alertmanager
-from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.delivery_state import Message, Status
 from offsetwatch.serve.control import hooks
 
 from tests.changed import replace

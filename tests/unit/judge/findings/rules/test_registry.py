@@ -27,7 +27,7 @@ from offsetwatch.model.observations import (
     TopicFactsRead,
 )
 from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
-from offsetwatch.notify.words import EVIDENCE_MAX
+from offsetwatch.notify.webhook_document import EVIDENCE_MAX
 from offsetwatch.state.baseline_view import UsualView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
 

@@ -12,7 +12,7 @@ from offsetwatch import documents
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.notify.ledger import Message, Status
+from offsetwatch.notify.delivery_state import Message, Status
 
 VERSION: Final = "1"
 TEXT_CHARS_MAX: Final = 1_000  # of a summary; findings beyond are cut, receivers cut far earlier

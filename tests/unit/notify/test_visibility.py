@@ -16,7 +16,7 @@ from offsetwatch.model.topology import (
     SinkGroup,
     Topology,
 )
-from offsetwatch.notify.sight import Blind
+from offsetwatch.notify.visibility import Blind
 from offsetwatch.state.snapshot import (
     ConnectorListView,
     ConnectorView,

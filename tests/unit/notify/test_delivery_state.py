@@ -5,8 +5,8 @@ from __future__ import annotations
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import ProposedPlan, Severity
 from offsetwatch.model.observations import LOG_ENDS, InputId
-from offsetwatch.notify import ledger as ledgers
-from offsetwatch.notify.ledger import Ledger, Rules, Status
+from offsetwatch.notify import delivery_state as ledgers
+from offsetwatch.notify.delivery_state import Ledger, Rules, Status
 
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK

@@ -15,10 +15,10 @@ from typing import Final
 import structlog
 
 from offsetwatch.errors import Ambiguous, ClientError, Refused
-from offsetwatch.notify.ledger import Entry, Identity, Ledger, Message
-from offsetwatch.notify.plans import with_plans
+from offsetwatch.notify.delivery_state import Entry, Identity, Ledger, Message
+from offsetwatch.notify.plan_links import with_plans
 from offsetwatch.notify.receivers import Receiver
-from offsetwatch.notify.sight import Blind
+from offsetwatch.notify.visibility import Blind
 from offsetwatch.state.snapshot import Snapshot
 
 RETRY_S: Final = 5.0

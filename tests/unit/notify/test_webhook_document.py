@@ -8,10 +8,10 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import OpenPlan, RemedySeen
-from offsetwatch.notify import words
+from offsetwatch.notify import webhook_document
 from offsetwatch.notify.alertmanager import annotations_of
-from offsetwatch.notify.ledger import Message, Status
-from offsetwatch.notify.plans import with_plans
+from offsetwatch.notify.delivery_state import Message, Status
+from offsetwatch.notify.plan_links import with_plans
 
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, STUCK, snapshot
@@ -23,7 +23,7 @@ def message(finding=LOST, status=Status.NEW, resolved_at=None) -> Message:
 
 def test_a_webhook_is_told_what_is_new_and_what_is_over():
     body = [message(), message(STUCK, Status.RESOLVED, NOW)]
-    assert json.loads(words.plain(body, NOW)) == {
+    assert json.loads(webhook_document.plain(body, NOW)) == {
         "version": "1",
         "at": "2026-09-21T14:13:20Z",
         "external_url": None,
@@ -74,13 +74,13 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
 
 def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
-    (told,) = json.loads(words.plain([message(cause)], NOW))["findings"]
+    (told,) = json.loads(webhook_document.plain([message(cause)], NOW))["findings"]
     assert told["supersedes"] == ["task_failed", "restart_loop"]
 
 
 def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
     ended = replace(message(STUCK, Status.SUPERSEDED, NOW), superseded_by=LOST)
-    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
     assert told["status"] == "superseded"
     assert told["superseded_by"] == {
         "name": "mm2_records_lost",
@@ -94,13 +94,13 @@ def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
 def test_a_webhook_is_told_what_to_do():
     url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
     advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
-    (told,) = json.loads(words.plain([message(advised)], NOW))["findings"]
+    (told,) = json.loads(webhook_document.plain([message(advised)], NOW))["findings"]
     assert (told["next"], told["runbook_url"]) == ("offsetwatch explain x", url)
 
 
 def test_an_end_by_deletion_says_so():
     ended = message(STUCK, Status.DELETED, NOW)
-    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
     assert (told["status"], told["resolved_at"]) == (
         "connector_deleted",
         "2026-09-21T14:13:20Z",
@@ -116,7 +116,7 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(
         LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
     )
-    body = words.plain([message(endless)], NOW)
+    body = webhook_document.plain([message(endless)], NOW)
     assert len(body) < 20_000
     assert "x…" in body.decode()
 
@@ -124,7 +124,9 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
 def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that_approves_it():
     plan = ProposedPlan("20261128-214752-6aed5f", "skip the record at offset 20")
     planned = replace(LOST, plan=plan)
-    body = json.loads(words.plain([message(planned)], NOW, external_url="https://o.example/"))
+    body = json.loads(
+        webhook_document.plain([message(planned)], NOW, external_url="https://o.example/")
+    )
     assert body["external_url"] == "https://o.example/"
     (told,) = body["findings"]
     assert told["plan"] == {
@@ -136,7 +138,7 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
     assert annotations["plan"] == f"{plan.plan_id}: {plan.what}"
     assert annotations["approve"] == told["plan"]["approve"]
     ended = message(planned, Status.RESOLVED, NOW)
-    (told,) = json.loads(words.plain([ended], NOW))["findings"]
+    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
     assert told["plan"] is None
     assert "approve" not in annotations_of(ended)
 
