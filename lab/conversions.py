@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from offsetwatch.remedy.locate.formats import Converter, read
-from offsetwatch.remedy.locate.json_format import Reading
+from offsetwatch.remedy.locate.converters import Converter, read
+from offsetwatch.remedy.locate.json_converter import Reading
 
 from lab.errors import LabError
 from lab.jars import jars

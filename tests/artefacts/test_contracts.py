@@ -72,7 +72,7 @@ PLANTS = {
     "a driver": Plant(
         "pure",
         "from offsetwatch.remedy.drivers import rest",
-        "offsetwatch.remedy.drivers.rest",
+        "offsetwatch.remedy.drivers.rest.driver",
         into=PURE,
     ),
     "Spark": Plant("spark", "import pyspark", "pyspark", allowed=SPARK),

@@ -12,7 +12,7 @@ import yaml
 from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
 from offsetwatch.remedy.guards.table import GUARDS
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.serve.catalog import CATALOG
 
 from dashboards import build, remediation

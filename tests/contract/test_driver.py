@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from offsetwatch.config import Connect
 from offsetwatch.errors import Ambiguous
-from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import Answer, Standing
 from offsetwatch.remedy.model.plan import Alter, Pair, Settle, State, ToState
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.journal.journal import Entry
+from offsetwatch.remedy.model.journal_records import Ended, Intended, Led, Opened, Parked, Turned
 from offsetwatch.remedy.model.plan import Alter, AnyStep, Plan, State, ToState
-from offsetwatch.remedy.model.records import Ended, Intended, Led, Opened, Parked, Turned
 
 from tests.failovers.world import Request, offset_of
 

@@ -17,12 +17,13 @@ from offsetwatch.clients.kafka.journal_topic import Wanted
 from offsetwatch.clock import SteadyClock
 from offsetwatch.config import Connect
 from offsetwatch.errors import ClientError, NotLeader
-from offsetwatch.remedy.conductor import Conductor, Life
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.ledger import Ledger
+from offsetwatch.remedy.execute.executor import Conductor, Life
+from offsetwatch.remedy.journal.index import Ledger
 from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.journal_records import Approved, Proposed
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
@@ -38,8 +39,7 @@ from offsetwatch.remedy.model.plan import (
     Subject,
     ToState,
 )
-from offsetwatch.remedy.model.records import Approved, Proposed
-from offsetwatch.remedy.replica import Replica, Settings, Term
+from offsetwatch.remedy.replicas.replica import Replica, Settings, Term
 
 from tests.contract.worlds import SINK_NAME, TOPIC
 

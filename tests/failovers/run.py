@@ -18,9 +18,9 @@ from offsetwatch.clients.kafka.clients import end_of_partition
 from offsetwatch.clients.kafka.journal_topic import JournalReader, Wanted
 from offsetwatch.clients.write.journal import create
 from offsetwatch.errors import TimedOut, Unreachable, Unsettled
-from offsetwatch.remedy.journal import Entry, Journal, Line
-from offsetwatch.remedy.model.records import Led, decoded
-from offsetwatch.remedy.projection import Projection, line_of
+from offsetwatch.remedy.journal.journal import Entry, Journal, Line
+from offsetwatch.remedy.model.journal_records import Led, decoded
+from offsetwatch.remedy.replicas.topic_copy import Projection, line_of
 
 from lab.killing import commit, counts
 from lab.lone_broker import LoneBroker, lone_broker

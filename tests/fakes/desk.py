@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     Asked,
     BackupRow,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from offsetwatch.remedy.drivers.strimzi_seen import OFFSETS
+from offsetwatch.remedy.drivers.strimzi.resource_state import OFFSETS
 
 LISTED = {"partition": {"filename": "/in"}, "offset": {"position": 15}}
 

@@ -20,13 +20,14 @@ from offsetwatch.judge.settings import Settings
 from offsetwatch.model import baselines
 from offsetwatch.model.records import RawRecord
 from offsetwatch.notify import notifier
-from offsetwatch.remedy import backups, projection
-from offsetwatch.remedy.journal import Line, line_hash
-from offsetwatch.remedy.locate import formats
-from offsetwatch.remedy.model import plan, records
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import Line, line_hash
+from offsetwatch.remedy.locate import converters
+from offsetwatch.remedy.model import journal_records, plan
 from offsetwatch.remedy.model.driver import Answer
 from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
 from offsetwatch.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
+from offsetwatch.remedy.replicas import topic_copy
 from offsetwatch.serve import findings
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import Fates
@@ -69,18 +70,23 @@ _FATES: Final = {
     "losses": [],
 }
 _JOURNAL: Final = (
-    records.Opened(at=1.0, plan=plan_of()),
-    records.Intended(at=1.0, index=0, undoing=False),
-    records.Answered(at=1.0, answer=Answer.ACK, said="HTTP 200", definite=True),
-    records.Kept(at=1.0, frozen=Frozen((Pair('{"a":1}', '{"b":2}'),), "backups/x.json", "0" * 64)),
-    records.Turned(
-        at=1.0, steps=(ToState(State.RUNNING),), cause=next(iter(records.Cause)), said="a person"
+    journal_records.Opened(at=1.0, plan=plan_of()),
+    journal_records.Intended(at=1.0, index=0, undoing=False),
+    journal_records.Answered(at=1.0, answer=Answer.ACK, said="HTTP 200", definite=True),
+    journal_records.Kept(
+        at=1.0, frozen=Frozen((Pair('{"a":1}', '{"b":2}'),), "backups/x.json", "0" * 64)
     ),
-    records.Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
-    records.ModeSet(at=1.0, mode=None, by="ada", because="x"),
-    records.PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"),
-    records.Ended(at=1.0, ending=records.Ending.SUCCEEDED, said="done"),
-    records.Led(at=1.0, name="replica-1"),
+    journal_records.Turned(
+        at=1.0,
+        steps=(ToState(State.RUNNING),),
+        cause=next(iter(journal_records.Cause)),
+        said="a person",
+    ),
+    journal_records.Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
+    journal_records.ModeSet(at=1.0, mode=None, by="ada", because="x"),
+    journal_records.PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"),
+    journal_records.Ended(at=1.0, ending=journal_records.Ending.SUCCEEDED, said="done"),
+    journal_records.Led(at=1.0, name="replica-1"),
 )
 _RECORD: Final = RawRecord(
     topic="orders",
@@ -139,8 +145,8 @@ def _noticed(raw: bytes) -> None:
 def _converted(raw: bytes) -> None:
     for name in ("json.JsonConverter", "converters.LongConverter", "storage.StringConverter"):
         for envelope in (True, False, None):
-            converter = formats.Converter(f"org.apache.kafka.connect.{name}", envelope=envelope)
-            assert isinstance(formats.read(converter, raw), formats.Said)
+            converter = converters.Converter(f"org.apache.kafka.connect.{name}", envelope=envelope)
+            assert isinstance(converters.read(converter, raw), converters.Said)
 
 
 def _handed_in(raw: bytes) -> None:
@@ -165,9 +171,9 @@ def _asking() -> Asking:
     return Asking(Listener("http://127.0.0.1:1"))
 
 
-def _line(record: records.AnyRecord) -> bytes:
-    body, before = records.encoded(record), "0" * 64
-    return projection.value_of(Line(1, "p1", before, line_hash(1, 2, "p1", body, before), body, 2))
+def _line(record: journal_records.AnyRecord) -> bytes:
+    body, before = journal_records.encoded(record), "0" * 64
+    return topic_copy.value_of(Line(1, "p1", before, line_hash(1, 2, "p1", body, before), body, 2))
 
 
 _BASELINES: Final = baselines.encoded(
@@ -196,7 +202,7 @@ def _judged() -> tuple[bytes, bytes]:
 
 
 def _targets() -> list[Target]:
-    journal = [(records.encoded(at),) for at in _JOURNAL]
+    journal = [(journal_records.encoded(at),) for at in _JOURNAL]
     lines = [(_line(at),) for at in _JOURNAL]
     entry = msgspec.json.encode(notifier.Entry(finding=full().findings[0]))
     versions = bytes.fromhex(
@@ -205,8 +211,12 @@ def _targets() -> list[Target]:
     broken = msgspec.DecodeError
     verdicts, found = _judged()
     table: tuple[tuple[str, Any, Read], ...] = (
-        ("journal_records", journal, _again(records.decoded, records.encoded, broken)),
-        ("journal_lines", lines, _or(projection.line_of, broken)),
+        (
+            "journal_records",
+            journal,
+            _again(journal_records.decoded, journal_records.encoded, broken),
+        ),
+        ("journal_lines", lines, _or(topic_copy.line_of, broken)),
         ("plans", [(plan.encoded(plan_of()),)], _again(plan.decoded, plan.encoded, broken)),
         ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.entries, broken)),
         ("baselines", [(_BASELINES,)], _or(baselines.decoded, baselines.Damaged)),

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from multidict import CIMultiDict
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.service_api import PlanState
 from offsetwatch.serve.control.answers import NDJSON, Answer
 from offsetwatch.serve.control.counts import Counts
 from offsetwatch.serve.control.listener import Listener

@@ -18,7 +18,7 @@ from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.classify import Failure, classify
-from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
 from offsetwatch.remedy.model.driver import Outcome
 
 from tests.corpus.cases import CORPUS

@@ -13,7 +13,15 @@ from offsetwatch.history.audit.explanations import (
     transforms,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.journal.journal import Entry
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    Ended,
+    Ending,
+    Kept,
+    Opened,
+    Verified,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -28,7 +36,6 @@ from offsetwatch.remedy.model.plan import (
     Subject,
 )
 from offsetwatch.remedy.model.quarantine import receipt_id
-from offsetwatch.remedy.model.records import AnyRecord, Ended, Ending, Kept, Opened, Verified
 
 ORDERS = TopicPartition("orders", 0)
 PLACES = frozenset({"payments", "east/mm2-offsets"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
-from offsetwatch.remedy.drivers import rest
+from offsetwatch.remedy.drivers.rest import driver
 
 from tests.fakes import connect as fake
 from tests.history.test_asof import IN, MORNING, OUT, Commit, lake
@@ -42,7 +42,7 @@ class Shell:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.Connect]:
-    monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
+    monkeypatch.setattr(driver, "QUIET_S", 0.0)  # no task of this worker's commits late
     with fake.serving() as served:
         served.add("file", config={"connector.class": FILE_SOURCE})
         served.commit("file", IN, {"position": 9})

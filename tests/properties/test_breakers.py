@@ -6,23 +6,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.fleet import Fleet
-from offsetwatch.remedy.model.plan import (
-    Action,
-    Alter,
-    Copy,
-    Freeze,
-    Pair,
-    Plan,
-    Prove,
-    RecordAt,
-    Remedy,
-    Restart,
-    State,
-    Subject,
-    ToState,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.fleet_state import Fleet
+from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     Approved,
     BreakerSet,
@@ -41,6 +26,21 @@ from offsetwatch.remedy.model.records import (
     Resumed,
     Turned,
     Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    Copy,
+    Freeze,
+    Pair,
+    Plan,
+    Prove,
+    RecordAt,
+    Remedy,
+    Restart,
+    State,
+    Subject,
+    ToState,
 )
 
 CONNECTORS = ("a", "b")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.desk import Wish
+from offsetwatch.remedy.model.service_api import Wish
 from offsetwatch.serve.control.hooks import read
 from offsetwatch.serve.control.strict import Wrong, parsed
 from offsetwatch.serve.control.wishes import WantPlan, asked, body_of

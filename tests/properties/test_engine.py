@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.moves import (
+from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
+from offsetwatch.remedy.engine.protocol import (
     Blind,
     CarryOut,
     End,
@@ -33,8 +34,8 @@ from offsetwatch.remedy.engine.moves import (
     Tried,
     Unkept,
 )
-from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
 from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.journal_records import AnyRecord, Cause, Ending
 from offsetwatch.remedy.model.plan import (
     Alter,
     Create,
@@ -48,7 +49,6 @@ from offsetwatch.remedy.model.plan import (
     State,
     Write,
 )
-from offsetwatch.remedy.model.records import AnyRecord, Cause, Ending
 
 from tests.unit.remedy.plans import plan_of
 

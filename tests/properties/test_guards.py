@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.remedy import guards
 from offsetwatch.remedy.guards import Answer, GuardAnswer, Permission, Stage
-from offsetwatch.remedy.model.desk import Mode
 from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
-from offsetwatch.remedy.model.fleet import Breaker, Skip
+from offsetwatch.remedy.model.fleet_state import Breaker, Skip
 from offsetwatch.remedy.model.plan import Action, RecordAt
 from offsetwatch.remedy.model.policy import (
     Budgets,
@@ -26,6 +25,7 @@ from offsetwatch.remedy.model.policy import (
     selects,
     storm_after,
 )
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.unit.remedy.guarded import (
     APPROVED,

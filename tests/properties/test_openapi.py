@@ -11,7 +11,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.model.service_api import PlanState
 from offsetwatch.serve.control.openapi import document
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error

@@ -9,11 +9,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.formats import Converter, Converters, read
-from offsetwatch.remedy.locate.json_format import Reading
+from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.converters import Converter, Converters, read
+from offsetwatch.remedy.locate.json_converter import Reading
 from offsetwatch.remedy.locate.mirrors import find_in_mirror
-from offsetwatch.remedy.locate.poison import Identified, Seen, Standing
+from offsetwatch.remedy.locate.search import Identified, Seen, Standing
 from offsetwatch.remedy.locate.sinks import find_in_sink, sink_place
 from offsetwatch.remedy.model.plan import Pair
 

@@ -9,7 +9,7 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.remedy.model.plan import Pair, Raw
-from offsetwatch.remedy.model.stored import (
+from offsetwatch.remedy.model.stored_offsets import (
     Contents,
     Stored,
     contents_by_key,

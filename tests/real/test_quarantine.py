@@ -25,8 +25,8 @@ from offsetwatch.config import Kafka
 from offsetwatch.config import Quarantine as Wanted
 from offsetwatch.errors import ClientError, Refused
 from offsetwatch.model import topology
-from offsetwatch.remedy.drivers.copies import CopySteps, KafkaSource
-from offsetwatch.remedy.drivers.quarantine import Quarantines, quarantine_at
+from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, KafkaSource
+from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at
 from offsetwatch.remedy.model.driver import Answer, Standing
 from offsetwatch.remedy.model.plan import Copy, RecordAt
 from offsetwatch.remedy.model.quarantine import About, receipt_id

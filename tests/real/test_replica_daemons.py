@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from offsetwatch.remedy.journal import Journal, Line
+from offsetwatch.remedy.journal.journal import Journal, Line
 
 from lab.lone_broker import lone_broker
 from lab.ports import LOOPBACK, free_port

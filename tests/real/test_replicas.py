@@ -18,10 +18,9 @@ from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
 from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
-from offsetwatch.remedy import backups
-from offsetwatch.remedy.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
-from offsetwatch.remedy.model.plan import Frozen, Pair
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
+from offsetwatch.remedy.model.journal_records import (
     Approved,
     Ended,
     Ending,
@@ -34,8 +33,9 @@ from offsetwatch.remedy.model.records import (
     Proposed,
     Verified,
 )
-from offsetwatch.remedy.projection import Projection, value_of
-from offsetwatch.remedy.replica import Replica, Settings, Standing, Term
+from offsetwatch.remedy.model.plan import Frozen, Pair
+from offsetwatch.remedy.replicas.replica import Replica, Settings, Standing, Term
+from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
 
 from lab.clients import Cluster
 from lab.lone_broker import LoneBroker, lone_broker

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from offsetwatch.remedy.journal import Journal, Line
+from offsetwatch.remedy.journal.journal import Journal, Line
 
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed

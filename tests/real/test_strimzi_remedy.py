@@ -15,7 +15,7 @@ import pytest
 from offsetwatch.clients.kubernetes.access import from_kubeconfig
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Strimzi
-from offsetwatch.remedy.drivers.strimzi_owners import problem
+from offsetwatch.remedy.drivers.strimzi.ownership import problem
 
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.remedy.drivers.rest import RestDriver
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.undo import way_back
 from offsetwatch.remedy.model.driver import Answer, Standing
 from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState

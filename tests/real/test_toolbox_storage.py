@@ -18,12 +18,12 @@ from confluent_kafka.admin import (
 )
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import Denied
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.execute.runner import Result, Runner, fresh_plan_id
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Standing
+from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
-from offsetwatch.remedy.model.records import Ending
-from offsetwatch.remedy.model.stored import Contents
-from offsetwatch.remedy.runner import Result, Runner, fresh_plan_id
+from offsetwatch.remedy.model.stored_offsets import Contents
 from offsetwatch.toolbox.storage_place import StoragePlace, storage_of
 
 from lab import Lab, LabOptions, specimens

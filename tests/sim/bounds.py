@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from offsetwatch.remedy.circumstances import Case, planned
+from offsetwatch.remedy.gather.journal_facts import past_of
+from offsetwatch.remedy.gather.snapshot_queries import Case, planned
 from offsetwatch.remedy.guards import Answer, Stage, evaluate
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model import fleet
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model import fleet_state
 from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Others, Ourselves, Target
+from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Intended, Opened, Parked
 from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.proposals import DETECTOR
-from offsetwatch.remedy.model.records import Cause, Ended, Ending, Intended, Opened, Parked
-from offsetwatch.remedy.pasts import past_of
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.sim.invariants import must
 from tests.sim.schedules import Schedule
@@ -58,9 +58,9 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
         journal.append(told, (said,))
 
 
-def past_of_all(journal: Journal) -> fleet.Fleet:
+def past_of_all(journal: Journal) -> fleet_state.Fleet:
     """What the journal says by now."""
-    past = fleet.Fleet()
+    past = fleet_state.Fleet()
     for seq, plan_id, record in journal.since(1, 10_000):
         past.take(seq, plan_id, record)
     return past
@@ -107,7 +107,7 @@ def lowered(journal: Journal) -> Mode:
     return _lowered(past_of_all(journal))
 
 
-def _lowered(past: fleet.Fleet) -> Mode:
+def _lowered(past: fleet_state.Fleet) -> Mode:
     mode = past.mode
     return Mode.AUTO if mode is None or mode.mode is None else Mode(mode.mode)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model.plan import Alter, State, ToState
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     Ended,
     Ending,
@@ -13,6 +12,7 @@ from offsetwatch.remedy.model.records import (
     Parked,
     Turned,
 )
+from offsetwatch.remedy.model.plan import Alter, State, ToState
 
 from tests.sim.invariants import Broken, Watch, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S

@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.remedy.drivers.proofs import position
-from offsetwatch.remedy.drivers.rest_sight import config_sha256
-from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.drivers.probation import position
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
 from offsetwatch.remedy.engine.requests import of_step
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import Alter, AnyStep, State, ToState
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     AnyRecord,
     Approved,
@@ -48,6 +47,7 @@ from offsetwatch.remedy.model.records import (
     Turned,
     Verified,
 )
+from offsetwatch.remedy.model.plan import Alter, AnyStep, State, ToState
 
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 

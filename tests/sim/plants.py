@@ -11,21 +11,23 @@ from typing import Any
 import msgspec
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import Ambiguous
-from offsetwatch.remedy import backups, engine, runner
-from offsetwatch.remedy.conductor import Grounds
-from offsetwatch.remedy.drivers import rest, rest_answers
-from offsetwatch.remedy.drivers.copies import CopySteps
-from offsetwatch.remedy.drivers.proofs import ProofSteps
+from offsetwatch.remedy import engine
+from offsetwatch.remedy.drivers.probation import ProofSteps
+from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps
+from offsetwatch.remedy.drivers.rest import answers, driver
 from offsetwatch.remedy.engine import progress
-from offsetwatch.remedy.engine.moves import Move, Pause
-from offsetwatch.remedy.guards import bounds as guards_bounds
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.engine.protocol import Move, Pause
+from offsetwatch.remedy.execute import runner
+from offsetwatch.remedy.execute.executor import Grounds
+from offsetwatch.remedy.guards import limits as guards_bounds
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Answer, Look, Standing
-from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.model.fleet_state import Fleet
+from offsetwatch.remedy.model.journal_records import Ended, Ending, Intended, Opened, Parked, Turned
 from offsetwatch.remedy.model.plan import Alter, Pair, Settle, ToState
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.records import Ended, Ending, Intended, Opened, Parked, Turned
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.sim.process import SimJournal, SimQuarantine
 
@@ -91,16 +93,16 @@ def backup_not_verified(put: Put) -> None:
 
 def expect_skipped(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
-    put(rest, "as_expected", lambda _now, _expected: Look(Standing.DONE, "it will be so"))
+    put(driver, "as_expected", lambda _now, _expected: Look(Standing.DONE, "it will be so"))
 
 
 def settle_skipped(put: Put) -> None:
-    put(rest.RestDriver, "_look_for_quiet", lambda _self, _s: Look(Standing.DONE, "quiet"))
+    put(driver.RestDriver, "_look_for_quiet", lambda _self, _s: Look(Standing.DONE, "quiet"))
 
 
 def settle_shorter_than_planned(put: Put) -> None:
-    look = rest.RestDriver._look_for_quiet
-    put(rest.RestDriver, "_look_for_quiet", lambda self, s: look(self, min(s, 6.0)))
+    look = driver.RestDriver._look_for_quiet
+    put(driver.RestDriver, "_look_for_quiet", lambda self, s: look(self, min(s, 6.0)))
 
 
 def recheck_forgotten(put: Put) -> None:
@@ -146,8 +148,8 @@ def error_is_a_refusal(put: Put) -> None:
 
         return of
 
-    put(rest, "of_request", refused(rest_answers.of_request))
-    put(rest, "of_offsets", refused(rest_answers.of_offsets))
+    put(driver, "of_request", refused(answers.of_request))
+    put(driver, "of_offsets", refused(answers.of_offsets))
 
 
 def asked_again_at_once(put: Put) -> None:
@@ -187,31 +189,31 @@ def client_sends_twice(put: Put) -> None:
 
 
 def ack_is_a_verdict(put: Put) -> None:
-    looked = rest.RestDriver.look
+    looked = driver.RestDriver.look
 
     def trusting(self: Any, step: Any, frozen: Any) -> Look:
         if step in self._asked and isinstance(step, Alter | ToState):
             return Look(Standing.DONE, "it said yes")
         return looked(self, step, frozen)
 
-    put(rest.RestDriver, "look", trusting)
+    put(driver.RestDriver, "look", trusting)
 
 
 def foreign_offsets_overwritten(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
-    compared = rest.compared
+    compared = driver.compared
 
     def blind(**given: Any) -> Look:
         look = compared(**given)
         foreign = look.standing is Standing.FOREIGN
         return look._replace(standing=Standing.READY) if foreign else look
 
-    put(rest, "compared", blind)
-    put(rest, "as_expected", lambda _now, _expected: Look(Standing.DONE, "whatever it is"))
+    put(driver, "compared", blind)
+    put(driver, "as_expected", lambda _now, _expected: Look(Standing.DONE, "whatever it is"))
 
 
 def altered_while_it_runs(put: Put) -> None:
-    put(rest.RestDriver, "_stopped_before", lambda _self, look: look)
+    put(driver.RestDriver, "_stopped_before", lambda _self, look: look)
 
 
 # --- the way back, and the end --------------------------------------------------------------------

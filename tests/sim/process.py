@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from offsetwatch.errors import Busy, Overtaken
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy import backups
-from offsetwatch.remedy.conductor import Grounds, approval_of
-from offsetwatch.remedy.drivers.copies import CopySteps, WithCopies, about_of
-from offsetwatch.remedy.drivers.proofs import ProofSteps
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.whole import WithProofs
-from offsetwatch.remedy.engine.moves import Aborted, Interrupted
+from offsetwatch.remedy.drivers.factory import WithProofs
+from offsetwatch.remedy.drivers.probation import ProofSteps
+from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.journal import Against, Journal
-from offsetwatch.remedy.model import decisions
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
+from offsetwatch.remedy.execute.executor import Grounds, approval_of
+from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import Against, Journal
+from offsetwatch.remedy.model import approval as decisions
 from offsetwatch.remedy.model.facts import Approval
-from offsetwatch.remedy.model.fleet import POLICY
+from offsetwatch.remedy.model.fleet_state import POLICY
+from offsetwatch.remedy.model.journal_records import AnyRecord, Opened, Proposed
 from offsetwatch.remedy.model.plan import Action, Plan
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.quarantine import About, Receipt
-from offsetwatch.remedy.model.records import AnyRecord, Opened, Proposed
-from offsetwatch.remedy.runner import Result, Runner
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How

@@ -13,15 +13,15 @@ from offsetwatch.clock import Clock
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
-from offsetwatch.remedy.brokers import First
-from offsetwatch.remedy.conductor import approval_of
-from offsetwatch.remedy.drivers.rest_sight import Sight
-from offsetwatch.remedy.drivers.strimzi_owners import Resources
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.strimzi.ownership import Resources
 from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.gathering import Gatherer, Time
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model.decisions import dossier
-from offsetwatch.remedy.model.fleet import Fleet
+from offsetwatch.remedy.execute.executor import approval_of
+from offsetwatch.remedy.gather.broker_queries import First
+from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.approval import dossier
+from offsetwatch.remedy.model.fleet_state import Fleet
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot

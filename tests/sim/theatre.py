@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.errors import Busy, JournalDamaged
-from offsetwatch.remedy.engine.moves import Aborted, Interrupted
-from offsetwatch.remedy.journal import NAME as JOURNAL
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model import decisions
+from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
+from offsetwatch.remedy.execute.runner import Result
+from offsetwatch.remedy.journal.journal import NAME as JOURNAL
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model import approval
+from offsetwatch.remedy.model.journal_records import Ended, ModeSet, Parked, encoded
 from offsetwatch.remedy.model.policy import Mode, Policy, Rule
-from offsetwatch.remedy.model.records import Ended, ModeSet, Parked, encoded
-from offsetwatch.remedy.runner import Result
 
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
@@ -187,7 +187,7 @@ class Theatre:
         ):
             journal.decide(
                 plan_id,
-                lambda records: decisions.rejection(records, by="ada", because="no", now=now),
+                lambda records: approval.rejection(records, by="ada", because="no", now=now),
             )
 
     # --- everybody else --------------------------------------------------------------------------

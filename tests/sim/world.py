@@ -13,8 +13,8 @@ from offsetwatch.config import Connect
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest_sight import config_sha256
-from offsetwatch.remedy.model import proposals
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.model import plan_templates
 from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt, State, Subject
 
 from tests.fakes.connect_model import MIRROR_SOURCE, SINK, FakeConnect, Timing, Trouble
@@ -27,7 +27,7 @@ BEFORE, BEHIND = 3, 3
 QUARANTINE: Final = "east/quarantine"
 TOO_LARGE: Final = 2 * 1024 * 1024
 STOP_TOTAL_S, QUIET_S, FLUSH_S = 180.0, 10.0, 10.0
-SETTLED_S: Final = proposals.QUIET_S
+SETTLED_S: Final = plan_templates.QUIET_S
 CASES: Final = ("skip at a sink", "skip at a mirror", "restore", "stop", "restart")
 PLAN_ID: Final = "20270115-080000-a1b2c3"
 
@@ -127,10 +127,10 @@ class World:
             kind="mirror" if self.mirror else "sink",
             identity=self.connect.broker.cluster_id,
         )
-        about = proposals.About(
+        about = plan_templates.About(
             plan_id=PLAN_ID,
             at=self.line.now(),
-            by=proposals.DETECTOR if self.case != "restore" else "ada",
+            by=plan_templates.DETECTOR if self.case != "restore" else "ada",
             subject=subject,
             original=State.RUNNING,
             incident="i1",
@@ -139,22 +139,22 @@ class World:
         )
         match self.case:
             case "stop":
-                return proposals.stop(about)
+                return plan_templates.stop(about)
             case "restart":
-                return proposals.restart_failed(about)
+                return plan_templates.restart_failed(about)
             case "restore":
-                return proposals.restore(about, (self.pair(self.numbers.to),), "a backup")
+                return plan_templates.restore(about, (self.pair(self.numbers.to),), "a backup")
         record = self.read(BEFORE)
         assert record is not None
         raw = raw_of(record)
-        what = proposals.Skipped(
+        what = plan_templates.Skipped(
             record=RecordAt(self.log_broker.name, TOPIC, record.at.topic_id, 0, BEFORE),
             sha256=raw.sha256,
             size_bytes=record.size_bytes,
             frm=self.pair(self.numbers.frm),
             to=self.pair(self.numbers.to),
         )
-        return proposals.skip_one(
+        return plan_templates.skip_one(
             about, what, quarantine=QUARANTINE, stop_total_s=STOP_TOTAL_S, quiet_s=QUIET_S
         )
 

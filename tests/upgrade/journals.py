@@ -20,10 +20,18 @@ import msgspec
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import TimedOut
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model import plan as plans
-from offsetwatch.remedy.model import records
 from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.journal_records import (
+    Answered,
+    Ended,
+    Ending,
+    Intended,
+    Opened,
+    Verified,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -40,7 +48,6 @@ from offsetwatch.remedy.model.plan import (
     ToState,
     Write,
 )
-from offsetwatch.remedy.model.records import Answered, Ended, Ending, Intended, Opened, Verified
 
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import Bench, plan_of
@@ -305,7 +312,7 @@ def _all_kinds(folder: Path) -> None:
     bodies = [body.decode() for _, _, _, body in rows(folder)]
     missing = [
         f"{of}: {kind.__struct_config__.tag}"
-        for of, union in (("record", records.AnyRecord), ("step", plans.AnyStep))
+        for of, union in (("record", journal_records.AnyRecord), ("step", plans.AnyStep))
         for kind in get_args(union)
         if not any(f'"{of}":"{kind.__struct_config__.tag}"' in body for body in bodies)
     ]

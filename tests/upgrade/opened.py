@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.remedy.journal import NAME
+from offsetwatch.remedy.journal.journal import NAME
 
 MADE = Path(__file__).parent / "made"
 

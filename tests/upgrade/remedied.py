@@ -10,20 +10,10 @@ from typing import Any
 
 import msgspec
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.remedy.engine.moves import Aborted
-from offsetwatch.remedy.model import records
+from offsetwatch.remedy.engine.protocol import Aborted
+from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.plan import (
-    Action,
-    Alter,
-    Plan,
-    Remedy,
-    Restart,
-    State,
-    ToState,
-    Watch,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     AbortAsked,
     Approved,
     BreakerSet,
@@ -39,6 +29,16 @@ from offsetwatch.remedy.model.records import (
     Rejected,
     Replayed,
     Told,
+)
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    Plan,
+    Remedy,
+    Restart,
+    State,
+    ToState,
+    Watch,
 )
 
 from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, skip_of
@@ -71,7 +71,7 @@ def _approved(bench: Bench, plan: Plan) -> None:
     bench.journal.append(plan.plan_id, (approved,))
 
 
-def _then(record: Callable[[float], records.AnyRecord]) -> Callable[[Bench, Plan], None]:
+def _then(record: Callable[[float], journal_records.AnyRecord]) -> Callable[[Bench, Plan], None]:
     return lambda bench, plan: bench.journal.append(plan.plan_id, (record(bench.clock.now()),))
 
 

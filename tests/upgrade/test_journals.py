@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from offsetwatch.cli import carrying, cli, plans
 from offsetwatch.errors import JournalDamaged, Overtaken, Unfinished
-from offsetwatch.remedy.journal import NAME, VERSION, Journal, line_hash
-from offsetwatch.remedy.model.decisions import dossier
-from offsetwatch.remedy.model.records import Intended, Opened, encoded
+from offsetwatch.remedy.journal.journal import NAME, VERSION, Journal, line_hash
+from offsetwatch.remedy.model.approval import dossier
+from offsetwatch.remedy.model.journal_records import Intended, Opened, encoded
 
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 from offsetwatch.errors import JournalDamaged, Unfinished
-from offsetwatch.remedy.journal import VERSION, VERSION_ALONE, Journal
-from offsetwatch.remedy.model.decisions import dossier
-from offsetwatch.remedy.model.records import Opened
-from offsetwatch.remedy.projection import Projection, line_of, value_of
+from offsetwatch.remedy.journal.journal import VERSION, VERSION_ALONE, Journal
+from offsetwatch.remedy.model.approval import dossier
+from offsetwatch.remedy.model.journal_records import Opened
+from offsetwatch.remedy.replicas.topic_copy import Projection, line_of, value_of
 
 from tests.unit.remedy.plans import plan_of
 from tests.upgrade import journals, opened, topics

@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.remedy.journal import Journal, Line
-from offsetwatch.remedy.model.records import Led
-from offsetwatch.remedy.projection import Projection, value_of
+from offsetwatch.remedy.journal.journal import Journal, Line
+from offsetwatch.remedy.model.journal_records import Led
+from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
 
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, remedied

@@ -20,8 +20,8 @@ from offsetwatch.cli.remote.remote_desk import RemoteDesk
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Remedy
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.desk import Asked, Mode, NotFound, PeopleDesk, Refused
-from offsetwatch.remedy.office import Office, Planned, World
+from offsetwatch.remedy.model.service_api import Asked, Mode, NotFound, PeopleDesk, Refused
+from offsetwatch.remedy.service import Office, Planned, World
 
 _LOGIN: Final = Path("/proc/self/loginuid")
 _NOBODY: Final = 2**32 - 1  # where nobody has logged in

@@ -24,7 +24,7 @@ from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.journal.journal import NAME, Journal
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1

@@ -14,7 +14,7 @@ from offsetwatch.cli.reading import way_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy import backups
+from offsetwatch.remedy.journal import backups
 from offsetwatch.toolbox.words import nearest, told
 
 

@@ -26,12 +26,12 @@ from offsetwatch.clock import Clock, SteadyClock, SystemClock
 from offsetwatch.config import Config
 from offsetwatch.errors import ConfigError, Denied, RemedyError, Unfinished
 from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.execute.runner import Result, Runner, fresh_plan_id, options_at, planned
+from offsetwatch.remedy.journal.journal import NAME, Journal
 from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.records import Ending
-from offsetwatch.remedy.runner import Result, Runner, fresh_plan_id, options_at, planned
-from offsetwatch.remedy.views.words import COMMAND, doing
+from offsetwatch.remedy.views.plan_text import COMMAND, doing
 from offsetwatch.toolbox.changes import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6

@@ -23,11 +23,11 @@ from offsetwatch.errors import (
     RemedyError,
     Unreachable,
 )
-from offsetwatch.remedy.drivers.strimzi import StrimziDriver
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
+from offsetwatch.remedy.execute.runner import planned
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Alter, Pair, Plan, Write
-from offsetwatch.remedy.model.records import Ending
-from offsetwatch.remedy.runner import planned
 from offsetwatch.toolbox.bounds import Problem, Request
 from offsetwatch.toolbox.changes import Asked, Prepared, prepare
 from offsetwatch.toolbox.documents import Document, Section, parse_pair, same_twice

@@ -176,7 +176,7 @@ def _restart_elsewhere(
         if typed:
             raise click.UsageError(f"{option} is for this host, and --url for another")
     from offsetwatch.cli import proposing  # noqa: PLC0415
-    from offsetwatch.remedy.model.desk import Wish  # noqa: PLC0415
+    from offsetwatch.remedy.model.service_api import Wish  # noqa: PLC0415
 
     wanted = proposing.Wanted(
         wish=Wish.RESTART_FAILED,

@@ -18,11 +18,11 @@ from offsetwatch.daemon.wiring.remediation import parts_of
 from offsetwatch.errors import ClientError
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.guards import Permission, permission
-from offsetwatch.remedy.journal import NAME
-from offsetwatch.remedy.model.desk import GuardTold
+from offsetwatch.remedy.journal.journal import NAME
 from offsetwatch.remedy.model.incidents import Incident, incidents
+from offsetwatch.remedy.model.service_api import GuardTold
 from offsetwatch.remedy.planner import Planner, told
-from offsetwatch.remedy.views import telling
+from offsetwatch.remedy.views import plan_view
 from offsetwatch.state.snapshot import Snapshot
 
 _OF_A_START: Final = frozenset({"start_grace"})
@@ -78,7 +78,7 @@ def _asked(planner: Planner, incident: Incident) -> Considered:
         comes_to=permission(answers),
         plan=None if found.plan is None else found.plan.verb,
         said=found.said,
-        guards=tuple(telling.guard(at) for at in told(answers)),
+        guards=tuple(plan_view.guard(at) for at in told(answers)),
         recommend=found.recommend,
     )
 

@@ -13,7 +13,7 @@ from offsetwatch.cli.access import Access, At, at_desk
 from offsetwatch.cli.following import CHANGED, DENIED, OK, Pause, follow
 from offsetwatch.cli.showing import print_plan, to_do
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     Done,
     Expired,

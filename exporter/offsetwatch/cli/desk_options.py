@@ -144,7 +144,7 @@ def wish(
 ) -> int:
     """Have a plan made; `more` are plan_options. The exit code."""
     from offsetwatch.cli import proposing  # noqa: PLC0415 - heavy
-    from offsetwatch.remedy.model.desk import Wish  # noqa: PLC0415
+    from offsetwatch.remedy.model.service_api import Wish  # noqa: PLC0415
 
     wishes = {
         "stop": Wish.STOP,

@@ -10,9 +10,9 @@ from offsetwatch.cli.diagnosis import Line
 from offsetwatch.clients.kafka.journal_topic import topic_of, weaknesses
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.strimzi_owners import Cluster, cluster_of, owners, reader_of
-from offsetwatch.remedy.drivers.strimzi_seen import CONNECTORS, KINDS, MIRRORS, gitops
-from offsetwatch.remedy.replica import Settings
+from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, cluster_of, owners, reader_of
+from offsetwatch.remedy.drivers.strimzi.resource_state import CONNECTORS, KINDS, MIRRORS, gitops
+from offsetwatch.remedy.replicas.replica import Settings
 
 
 def journal(settings: Settings) -> Iterator[Line]:

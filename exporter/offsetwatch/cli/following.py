@@ -14,11 +14,11 @@ from offsetwatch.cli.access import At
 from offsetwatch.cli.showing import to_do
 from offsetwatch.config.durations import format_duration
 from offsetwatch.daemon import state_dir
-from offsetwatch.remedy.guards.ourselves import APPROVED_TTL_S
+from offsetwatch.remedy.execute.runner import exit_code
+from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.guards.table import AUTOMATIC
-from offsetwatch.remedy.model.desk import PlanRow, PlanState, PlanTold
-from offsetwatch.remedy.model.records import Cause, Ending
-from offsetwatch.remedy.runner import exit_code
+from offsetwatch.remedy.model.journal_records import Cause, Ending
+from offsetwatch.remedy.model.service_api import PlanRow, PlanState, PlanTold
 
 LOOK_S: Final = 1.0
 OK, DENIED, CHANGED, OPEN, UNREACHABLE = 0, 3, 4, 5, 7

@@ -16,9 +16,9 @@ from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.replicas import settings_of
 from offsetwatch.errors import ConfigError, RemedyError
 from offsetwatch.remedy.drivers.journal_topic import create_topic, open_writer
-from offsetwatch.remedy.journal import NAME, Journal
-from offsetwatch.remedy.projection import Projection, value_of
-from offsetwatch.remedy.replica import Settings
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.replicas.replica import Settings
+from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
 
 OK, WRONG = 0, 1
 _AT_ONCE: Final = 200  # lines in a transaction

@@ -13,9 +13,9 @@ from offsetwatch.cli import carrying, output
 from offsetwatch.cli.options import with_config
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import connector_command
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import config_sha256
-from offsetwatch.remedy.drivers.topics import with_topics
+from offsetwatch.remedy.drivers.delete_topic import with_topics
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, State
 from offsetwatch.toolbox import connectors, creation
 from offsetwatch.toolbox.changes import Prepared

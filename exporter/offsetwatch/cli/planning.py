@@ -14,7 +14,7 @@ from offsetwatch.cli.logs import configure
 from offsetwatch.clock import SystemClock
 from offsetwatch.daemon.control import Wishes
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.office import World
+from offsetwatch.remedy.service import World
 from offsetwatch.state.trend_marks import ConnectorKey
 
 

@@ -23,17 +23,18 @@ from offsetwatch.cli.showing import OPEN as IS_OPEN
 from offsetwatch.cli.showing import document, print_plan, to_do
 from offsetwatch.errors import ConfigError, Denied, JournalDamaged
 from offsetwatch.model.moments import moment_of
-from offsetwatch.remedy import backups, runner
-from offsetwatch.remedy.drivers.topics import with_topics
-from offsetwatch.remedy.drivers.whole import driver_of
+from offsetwatch.remedy.drivers.delete_topic import with_topics
+from offsetwatch.remedy.drivers.factory import driver_of
 from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.journal import Entry, Journal
-from offsetwatch.remedy.model.decisions import Dossier, Stands, dossier
-from offsetwatch.remedy.model.desk import Damaged, Done, NotFound, PlanRow, PlanState
+from offsetwatch.remedy.execute import runner
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import Entry, Journal
+from offsetwatch.remedy.model.approval import Dossier, Stands, dossier
 from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.journal_records import AnyRecord, Kept, decoded
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.records import AnyRecord, Kept, decoded
-from offsetwatch.remedy.views import words
+from offsetwatch.remedy.model.service_api import Damaged, Done, NotFound, PlanRow, PlanState
+from offsetwatch.remedy.views import plan_text as words
 
 OK, WRONG, DENIED, OPEN = 0, 1, 3, 5
 LINES_MAX = 1000  # of the journal in one request

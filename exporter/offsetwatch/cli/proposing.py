@@ -17,8 +17,9 @@ from offsetwatch.cli.output import OutputFormat
 from offsetwatch.cli.planning import world
 from offsetwatch.cli.showing import against, document, print_plan, refused, to_do
 from offsetwatch.errors import ClientError, ConfigError
-from offsetwatch.remedy import backups
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.service_api import (
     Asked,
     KeyReused,
     NotFound,
@@ -29,7 +30,6 @@ from offsetwatch.remedy.model.desk import (
     Refused,
     Wish,
 )
-from offsetwatch.remedy.model.plan import Pair
 from offsetwatch.toolbox.documents import parse_pair
 from offsetwatch.toolbox.words import suggestion
 

@@ -23,13 +23,14 @@ from offsetwatch.config import Quarantine as Wanted
 from offsetwatch.errors import Ambiguous, ClientError, ConfigError, Denied, Malformed, Unreachable
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers import quarantine_files, replays
-from offsetwatch.remedy.drivers.quarantine import Quarantines, quarantine_at, quarantine_of
-from offsetwatch.remedy.drivers.replays import Asked, Prepared, Target, target_of
-from offsetwatch.remedy.journal import NAME as JOURNAL
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.drivers.quarantine import file_store
+from offsetwatch.remedy.drivers.quarantine import replay as replays
+from offsetwatch.remedy.drivers.quarantine.replay import Asked, Prepared, Target, target_of
+from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at, quarantine_of
+from offsetwatch.remedy.journal.journal import NAME as JOURNAL
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.journal_records import Replayed
 from offsetwatch.remedy.model.quarantine import Kept, SetAside
-from offsetwatch.remedy.model.records import Replayed
 
 OK, WRONG, DENIED, IN_DOUBT, UNAUTHORISED = 0, 1, 3, 5, 6
 ID_SHOWN = 12
@@ -203,7 +204,7 @@ def get(home: Home, prefix: str, *, to: Path | None, raw: bool, output_format: O
         return _value(found.record, to)
     if to is not None:
         with _new_file(to):
-            quarantine_files.write(to, found.record, found.about, kept.receipt.at)
+            file_store.write(to, found.record, found.about, kept.receipt.at)
         output.error(f"{to}: the whole record, as lines of JSON")
         return OK
     facts = {**_row(kept, _replays(folder).get(kept.id, ())), **_told(found.record)}

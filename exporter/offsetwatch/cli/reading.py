@@ -12,7 +12,7 @@ from offsetwatch.clients.kubernetes.access import access_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.drivers.strimzi_operator import OPERATION_S
+from offsetwatch.remedy.drivers.strimzi.operator import OPERATION_S
 from offsetwatch.toolbox.facts import Kafkas
 from offsetwatch.toolbox.place import Progress
 from offsetwatch.toolbox.storage_place import StoragePlace, storage_of

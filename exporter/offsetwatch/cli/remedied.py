@@ -19,16 +19,16 @@ from offsetwatch.cli.switching import MEANS, paused
 from offsetwatch.config import Config
 from offsetwatch.errors import JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.remedy.journal import NAME
-from offsetwatch.remedy.ledger import Ledger
-from offsetwatch.remedy.model.desk import GuardTold, Mode, Pause, PlanRow, PlanState
-from offsetwatch.remedy.model.fleet import Breaker
+from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.journal.journal import NAME
+from offsetwatch.remedy.model.fleet_state import Breaker
+from offsetwatch.remedy.model.journal_records import IncidentSeen
+from offsetwatch.remedy.model.journal_records import Refused as Held
 from offsetwatch.remedy.model.policy import FLEET, scope_of
-from offsetwatch.remedy.model.records import IncidentSeen
-from offsetwatch.remedy.model.records import Refused as Held
-from offsetwatch.remedy.office import effective
-from offsetwatch.remedy.views import telling
-from offsetwatch.remedy.views.words import COMMAND
+from offsetwatch.remedy.model.service_api import GuardTold, Mode, Pause, PlanRow, PlanState
+from offsetwatch.remedy.service import effective
+from offsetwatch.remedy.views import plan_view
+from offsetwatch.remedy.views.plan_text import COMMAND
 
 _LIVE = OPEN | {PlanState.PROPOSED, PlanState.APPROVED}
 
@@ -73,7 +73,7 @@ def remedied(config: Config, cluster: str, connector: str, now: float) -> Remedi
         return None
     fleet, whose = ledger.fleet, (cluster, connector)
     held = fleet.paused(now)
-    rows = (telling.row(at, now) for at in ledger.dossiers.values())
+    rows = (plan_view.row(at, now) for at in ledger.dossiers.values())
     plans = tuple(
         row for row in rows if (row.connect_cluster, row.connector) == whose and row.state in _LIVE
     )
@@ -110,7 +110,7 @@ def _looked(held: Held) -> Looked:
         action=held.action,
         mode=held.mode,
         would=held.would,
-        guards=tuple(telling.guard(at) for at in held.answers),
+        guards=tuple(plan_view.guard(at) for at in held.answers),
         recommend=held.recommend,
     )
 

@@ -48,7 +48,7 @@ def mode(
     configured mode.
     """
     from offsetwatch.cli import switching  # noqa: PLC0415
-    from offsetwatch.remedy.model.desk import Mode  # noqa: PLC0415
+    from offsetwatch.remedy.model.service_api import Mode  # noqa: PLC0415
 
     at = access(**where)
     if at.listener is None and at.config_path is None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from offsetwatch.cli import output
 from offsetwatch.model.evidence import value_text
 from offsetwatch.remedy.guards import GUARDS, Reach
-from offsetwatch.remedy.model.desk import GuardTold, PlanRow, PlanState, PlanTold, Refused
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.views.words import COMMAND, pairs_of
+from offsetwatch.remedy.model.service_api import GuardTold, PlanRow, PlanState, PlanTold, Refused
+from offsetwatch.remedy.views.plan_text import COMMAND, pairs_of
 
 PAIRS_MAX: Final = 20  # of a step in a table
 OPEN: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})

@@ -10,7 +10,7 @@ from offsetwatch.cli.moments import parse_time
 from offsetwatch.cli.output import OutputFormat
 from offsetwatch.clock import Clock, SystemClock
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.desk import Breaker, Mode, NotFound, Pause, Switches
+from offsetwatch.remedy.model.service_api import Breaker, Mode, NotFound, Pause, Switches
 
 OK, FINDINGS = 0, 1
 MEANS: Final = {

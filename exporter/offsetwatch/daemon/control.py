@@ -14,10 +14,10 @@ from offsetwatch.daemon.replicas import Replicas
 from offsetwatch.daemon.wiring.remediation import parts_of
 from offsetwatch.errors import NotLeader
 from offsetwatch.model.observations import Observation
-from offsetwatch.remedy.journal import Line
-from offsetwatch.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused
-from offsetwatch.remedy.office import Office, Planned, World
+from offsetwatch.remedy.journal.journal import Line
+from offsetwatch.remedy.model.service_api import Asked, Hint, Mode, NotFound, Refused
 from offsetwatch.remedy.planner import Planner, told
+from offsetwatch.remedy.service import Office, Planned, World
 from offsetwatch.serve.control.server import ControlServer
 from offsetwatch.serve.families import WebFile
 from offsetwatch.state.snapshot import Snapshot

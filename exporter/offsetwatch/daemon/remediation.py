@@ -24,12 +24,12 @@ from offsetwatch.daemon.wiring.remediation import Drivers, parts_of
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import FOLLOWS, RemedySeen
-from offsetwatch.remedy.agent import LOOK_S, Agent
-from offsetwatch.remedy.conductor import Conductor, Life
-from offsetwatch.remedy.model.decisions import Stands
-from offsetwatch.remedy.model.desk import Hint
-from offsetwatch.remedy.replica import Replica, Term
-from offsetwatch.remedy.views import shown
+from offsetwatch.remedy.execute.executor import Conductor, Life
+from offsetwatch.remedy.loop import LOOK_S, Agent
+from offsetwatch.remedy.model.approval import Stands
+from offsetwatch.remedy.model.service_api import Hint
+from offsetwatch.remedy.replicas.replica import Replica, Term
+from offsetwatch.remedy.views import status_view
 from offsetwatch.state.snapshot import Snapshot
 
 STOP_S: Final = (
@@ -203,8 +203,8 @@ def _seen(agent: Agent, now: float) -> RemedySeen:
     states = Counter(dict.fromkeys(_STATES, 0))
     states.update({stands.value: count for stands, count in agent.over.items()})
     states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
-    open_plans, more_plans = shown.plans(agent.dossiers(), agent.refused, now)
-    refusals, more_refusals = shown.refusals(agent.refusals(), open_plans)
+    open_plans, more_plans = status_view.plans(agent.dossiers(), agent.refused, now)
+    refusals, more_refusals = status_view.refusals(agent.refusals(), open_plans)
     return RemedySeen(
         at=now,
         mode=agent.mode.value,

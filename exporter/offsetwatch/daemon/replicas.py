@@ -13,7 +13,7 @@ from offsetwatch.clock import Clock
 from offsetwatch.config import Config
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import ReplicaSeen
-from offsetwatch.remedy.replica import Replica, Settings, Standing
+from offsetwatch.remedy.replicas.replica import Replica, Settings, Standing
 
 
 class Replicas:

@@ -1,3 +1,6 @@
-"""Careful change: a plan that is written down first, one step at a time, each step looked at before
-and after. Called by the toolbox.
+"""Guarded change: incident -> plan -> guards -> journal -> runner -> verification.
+
+In: failures of the snapshot, alerts, and requests of operators. Out: journalled steps, carried out
+one at a time. Detection never implies action; unknown means no; an ambiguous write is read back and
+never repeated blindly.
 """

@@ -12,7 +12,7 @@ from typing import Final
 from offsetwatch.config.schema.remediation import Remedy
 from offsetwatch.remedy.guards import ELSEWHERE, Described, describe
 from offsetwatch.remedy.model.facts import Kind
-from offsetwatch.remedy.policies import policy_of
+from offsetwatch.remedy.policy_settings import policy_of
 
 _HEAD: Final = """\
 # Guards

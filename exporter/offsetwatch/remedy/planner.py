@@ -13,9 +13,18 @@ from typing import Final, NamedTuple, Protocol
 
 from offsetwatch.errors import ClientError
 from offsetwatch.model.evidence import TIMES, Evidence, EvidenceItem
-from offsetwatch.remedy import backups
-from offsetwatch.remedy.brokers import known
-from offsetwatch.remedy.circumstances import (
+from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
+from offsetwatch.remedy.drivers.rest.connect_state import Sight, config_sha256
+from offsetwatch.remedy.execute.incarnation_pins import (
+    compare_incarnation,
+    compare_state,
+    parse_pin,
+    pin_state,
+)
+from offsetwatch.remedy.execute.runner import fresh_plan_id
+from offsetwatch.remedy.gather.broker_queries import known
+from offsetwatch.remedy.gather.facts_collector import Gatherer
+from offsetwatch.remedy.gather.snapshot_queries import (
     Case,
     Now,
     changes_of,
@@ -24,24 +33,15 @@ from offsetwatch.remedy.circumstances import (
     unlisted_at,
     view_of,
 )
-from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
-from offsetwatch.remedy.drivers.rest_sight import Sight, config_sha256
-from offsetwatch.remedy.gathering import Gatherer
 from offsetwatch.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
-from offsetwatch.remedy.locate.poison import Identified, NotIdentified
-from offsetwatch.remedy.model import desk, proposals
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.locate.search import Identified, NotIdentified
+from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import Approval
 from offsetwatch.remedy.model.incidents import Incident, What
+from offsetwatch.remedy.model.journal_records import Told
 from offsetwatch.remedy.model.plan import Action, Pair, Plan, State, Subject
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.records import Told
-from offsetwatch.remedy.runner import fresh_plan_id
-from offsetwatch.remedy.state_pins import (
-    compare_incarnation,
-    compare_state,
-    parse_pin,
-    pin_state,
-)
 from offsetwatch.state.snapshot import Snapshot
 
 FAILURE: Final = "failure"  # in a plan's evidence: its kind, and the class of the exception
@@ -75,7 +75,7 @@ class Planned(NamedTuple):
     answers: tuple[GuardAnswer, ...]
 
 
-Wanted = Planned | desk.Refused | desk.NotFound
+Wanted = Planned | service_api.Refused | service_api.NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Planner:
     def admit(self, plan: Plan, incident: Incident | None, approval: Approval | None) -> Admitted:
         """The guards once more, right before a plan begins, held against what it is pinned to."""
         facts = self._gatherer.gather(self._of_plan(plan, incident, approval))
-        by_person = plan.created_by != proposals.DETECTOR
+        by_person = plan.created_by != plan_templates.DETECTOR
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
         return Admitted(answers, trips(answers, facts))
 
@@ -220,11 +220,11 @@ class Planner:
         answers = self._answers(case, Stage.ALTER)
         return tuple(f"{at.guard}: {at.said}" for at in answers if at.answer is not Answer.PASS)
 
-    def for_person(self, asked: desk.Asked, by: str) -> Wanted:
+    def for_person(self, asked: service_api.Asked, by: str) -> Wanted:
         """The plan of a person's wish, with what the guards say of it; or why there is none."""
         known = view_of(self._snapshot(), asked.connect_cluster, asked.connector)
         if known is None:
-            return desk.NotFound()
+            return service_api.NotFound()
         action = Action(asked.wish.value)
         case = Case(asked.connect_cluster, asked.connector, action, by_person=True)
         if action is Action.RESTORE:
@@ -263,32 +263,32 @@ class Planner:
             )
         return self._judged(replace(case, found=found))
 
-    def _skip_for(self, case: Case, asked: desk.Asked, by: str) -> Wanted:
+    def _skip_for(self, case: Case, asked: service_api.Asked, by: str) -> Wanted:
         """A person names the partition and the offset that it is to have; the record in between is
         read, and there must be exactly one.
         """
         if asked.pair is None:
-            return desk.Refused(said="a skip needs a partition and an offset")
+            return service_api.Refused(said="a skip needs a partition and an offset")
         now = self._gatherer.now(case.connect, case.connector)
         found = self._finder.named(case, now, self._snapshot(), asked.pair)
         if isinstance(found, NotIdentified):
-            return desk.Refused(said=f"{found.reason}: {found.said}")
+            return service_api.Refused(said=f"{found.reason}: {found.said}")
         return self._wanted(self._judged(replace(case, found=found), by=by, because=asked.because))
 
-    def _restore(self, case: Case, asked: desk.Asked, by: str) -> Wanted:
+    def _restore(self, case: Case, asked: service_api.Asked, by: str) -> Wanted:
         if asked.backup is None:
-            return desk.Refused(said="a restore needs the name of a backup")
+            return service_api.Refused(said="a restore needs the name of a backup")
         kept = {at.path.name: at.path for at in backups.found(self._state_dir)}
         path = kept.get(asked.backup)
         if path is None:
-            return desk.NotFound()
+            return service_api.NotFound()
         pairs = tuple(
             Pair(partition, offset)
             for name, partition, offset in backups.entries(path.read_bytes())
             if name == case.connector
         )
         if not pairs:
-            return desk.Refused(said=f"{asked.backup} holds no offset of {case.connector}")
+            return service_api.Refused(said=f"{asked.backup} holds no offset of {case.connector}")
         return self._wanted(
             self._judged(case, by=by, because=asked.because, restored=(pairs, asked.backup))
         )
@@ -297,7 +297,7 @@ class Planner:
         self,
         case: Case,
         *,
-        by: str = proposals.DETECTOR,
+        by: str = plan_templates.DETECTOR,
         because: str = "",
         restored: tuple[tuple[Pair, ...], str] | None = None,
     ) -> Considered:
@@ -312,27 +312,29 @@ class Planner:
         return Considered(case.action, made, plan, self._answers(made, Stage.PLAN))
 
     def _plan(
-        self, case: Case, about: proposals.About, restored: tuple[tuple[Pair, ...], str] | None
+        self, case: Case, about: plan_templates.About, restored: tuple[tuple[Pair, ...], str] | None
     ) -> Plan:
         match case.action:
             case Action.STOP:
-                return proposals.stop(about)
+                return plan_templates.stop(about)
             case Action.RESTART_FAILED:
-                return proposals.restart_failed(about)
+                return plan_templates.restart_failed(about)
             case Action.RESTORE:
                 assert restored is not None
-                return proposals.restore(about, *restored)
+                return plan_templates.restore(about, *restored)
         found = case.found
         assert found is not None
-        return proposals.skip_one(
+        return plan_templates.skip_one(
             about,
-            proposals.Skipped(found.record, found.sha256, found.size_bytes, found.frm, found.to),
+            plan_templates.Skipped(
+                found.record, found.sha256, found.size_bytes, found.frm, found.to
+            ),
             quarantine=self._quarantine,
             stop_total_s=self._policy.stop_total_s,
             quiet_s=self._policy.probation_s,
         )
 
-    def _about(self, case: Case, now: Now, *, by: str, because: str) -> proposals.About | None:
+    def _about(self, case: Case, now: Now, *, by: str, because: str) -> plan_templates.About | None:
         snapshot = self._snapshot()
         if now.root is None or now.seen is None or now.config is None:
             return None
@@ -340,7 +342,7 @@ class Planner:
         at = self._clock()
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
-        return proposals.About(
+        return plan_templates.About(
             plan_id=fresh_plan_id(at),
             at=at,
             by=by,
@@ -379,7 +381,7 @@ class Planner:
             incident=incident,
             plan=plan,
             approval=approval,
-            by_person=plan.created_by != proposals.DETECTOR,
+            by_person=plan.created_by != plan_templates.DETECTOR,
         )
         if incident is None or case.by_person or plan.remedy.action is not Action.SKIP_ONE:
             return case
@@ -390,7 +392,7 @@ class Planner:
 
     def _wanted(self, considered: Considered) -> Wanted:
         if considered.plan is None:
-            return desk.Refused(said=considered.said)
+            return service_api.Refused(said=considered.said)
         return Planned(considered.plan, considered.answers)
 
 

@@ -12,8 +12,8 @@ from offsetwatch.config import Connect, Kafka
 from offsetwatch.model.commands import connector_command
 from offsetwatch.model.connectors import Connector, ConnectorKind
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import Workers, kafka_version, workers
+from offsetwatch.remedy.drivers.rest.connect_state import Workers, kafka_version, workers
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import Standing
 from offsetwatch.remedy.model.plan import (
     AnyStep,

@@ -19,8 +19,8 @@ from offsetwatch.decode.connector_config import connector_settings
 from offsetwatch.model.commands import connector_command
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest import CREATES_STOPPED, RestDriver
-from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.driver import CREATES_STOPPED, RestDriver
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,

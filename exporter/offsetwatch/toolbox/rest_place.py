@@ -9,7 +9,7 @@ from offsetwatch.config import Connect
 from offsetwatch.errors import ConfigError, Malformed, Refused
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest_sight import Sight
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
 from offsetwatch.remedy.model.plan import Pair
 from offsetwatch.toolbox.place import Overwritten
 from offsetwatch.toolbox.shapes import decoded

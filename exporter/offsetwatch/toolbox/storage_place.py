@@ -27,10 +27,10 @@ from offsetwatch.model.connectors import (
     TasksFenced,
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
-from offsetwatch.remedy.drivers.storage import StorageDriver
-from offsetwatch.remedy.drivers.storages import FileStorage, Storage, TopicStorage, Workers
+from offsetwatch.remedy.drivers.storage.driver import StorageDriver
+from offsetwatch.remedy.drivers.storage.stores import FileStorage, Storage, TopicStorage, Workers
 from offsetwatch.remedy.model.plan import Pair, Subject, Write
-from offsetwatch.remedy.model.stored import (
+from offsetwatch.remedy.model.stored_offsets import (
     Contents,
     connectors,
     notes,

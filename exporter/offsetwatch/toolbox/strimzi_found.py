@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from offsetwatch.addresses import parsed
-from offsetwatch.remedy.drivers.strimzi_seen import CLUSTER_LABEL, mirror_parts
+from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, mirror_parts
 
 Json = dict[str, Any]
 Secret = tuple[str, str]  # its name, and the key in it

@@ -16,9 +16,9 @@ from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.decode.connector_config import connector_settings
 from offsetwatch.errors import ConfigError, NotFound, Refused
 from offsetwatch.model.connectors import ConnectorSettings
-from offsetwatch.remedy.drivers.strimzi import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi_owners import Cluster, clusters, owners
-from offsetwatch.remedy.drivers.strimzi_seen import (
+from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, clusters, owners
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
     CONNECTS,
     MIRRORS,
     Seen,

@@ -11,8 +11,8 @@ from typing import Final
 
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.strimzi_owners import obstacle
-from offsetwatch.remedy.drivers.strimzi_seen import Seen
+from offsetwatch.remedy.drivers.strimzi.ownership import obstacle
+from offsetwatch.remedy.drivers.strimzi.resource_state import Seen
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Alter, Pair, Reset, State, Subject
 from offsetwatch.toolbox import facts

@@ -18,11 +18,11 @@ from offsetwatch.clients.kafka.whole_topic import LogRecord, StorageAdmin, ends_
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
-from offsetwatch.remedy.drivers.rest_sight import kafka_version
-from offsetwatch.remedy.drivers.storages import contents_of
+from offsetwatch.remedy.drivers.rest.connect_state import kafka_version
+from offsetwatch.remedy.drivers.storage.stores import contents_of
 from offsetwatch.remedy.model.plan import Pair, Write
-from offsetwatch.remedy.model.stored import Contents, reset_records, set_records
-from offsetwatch.remedy.model.stored import pairs as pairs_in
+from offsetwatch.remedy.model.stored_offsets import Contents, reset_records, set_records
+from offsetwatch.remedy.model.stored_offsets import pairs as pairs_in
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 

@@ -13,9 +13,9 @@ from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import Refused
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import workers
-from offsetwatch.remedy.drivers.topics import with_topics
+from offsetwatch.remedy.drivers.delete_topic import with_topics
+from offsetwatch.remedy.drivers.rest.connect_state import workers
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Alter, Pair, Reset
 from offsetwatch.toolbox import facts

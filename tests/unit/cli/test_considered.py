@@ -11,9 +11,9 @@ from offsetwatch.cli.considered import as_documents, considered, print_considere
 from offsetwatch.config import Config, load
 from offsetwatch.daemon.wiring.remediation import Parts
 from offsetwatch.errors import Unreachable
-from offsetwatch.remedy.brokers import KafkaBrokers
+from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
 from offsetwatch.remedy.guards import Permission
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.changed import replace
 from tests.contract.worlds import SINK_NAME

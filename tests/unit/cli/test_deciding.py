@@ -21,12 +21,10 @@ from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ConfigError, Unfinished
 from offsetwatch.errors import Refused as NotConfigured
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.remedy.journal import Journal
-from offsetwatch.remedy.model.decisions import Stands
-from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.approval import Stands
 from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
-from offsetwatch.remedy.model.plan import Alter, Plan
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Approved,
     Lapsed,
     Opened,
@@ -35,6 +33,8 @@ from offsetwatch.remedy.model.records import (
     Refused,
     Told,
 )
+from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.service_api import PlanState
 
 from tests.unit.remedy.agency import Agency
 from tests.unit.remedy.offices import TOLD, Bureau

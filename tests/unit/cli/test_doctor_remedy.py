@@ -12,8 +12,8 @@ from offsetwatch.clients.kubernetes.access import Access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import NotFound
-from offsetwatch.remedy.drivers.strimzi_seen import CLUSTER_LABEL, USES_RESOURCES
-from offsetwatch.remedy.replica import Settings
+from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, USES_RESOURCES
+from offsetwatch.remedy.replicas.replica import Settings
 
 from tests.changed import replace
 from tests.fakes.kube import Server

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers import rest
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.drivers.rest import driver
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.execute.runner import Runner
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Outcome
 from offsetwatch.remedy.model.plan import AnyStep, Frozen
-from offsetwatch.remedy.runner import Runner
 from offsetwatch.toolbox.changes import Author
 from offsetwatch.toolbox.connectors import prepare_delete
 
@@ -150,7 +150,7 @@ def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, work
 
 @pytest.mark.parametrize("verb", ["restart", "resume"])
 def test_what_fails_again_is_no_success(shell, worker, monkeypatch, verb):
-    monkeypatch.setattr(rest, "RESTART_S", 0.0)  # the fake fails at once
+    monkeypatch.setattr(driver, "RESTART_S", 0.0)  # the fake fails at once
     worker.add("src", failing=True, state="PAUSED" if verb == "resume" else "RUNNING")
     done = shell.change("connectors", verb, "src", "--watch", "1")
     assert done.exit_code == 1

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, NotFound
-from offsetwatch.remedy.drivers import rest
+from offsetwatch.remedy.drivers.rest import driver
 
 from tests.fakes import connect as fake
 from tests.fakes.broker import MockBroker
@@ -71,7 +71,7 @@ def east() -> Iterator[MockBroker]:
 def shell(
     tmp_path: Path, east: MockBroker, west: MockBroker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shell]:
-    monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
+    monkeypatch.setattr(driver, "QUIET_S", 0.0)  # no task of this worker's commits late
     with fake.serving() as worker:
         config = {
             "connector.class": MIRROR,

@@ -17,9 +17,10 @@ from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
 from offsetwatch.errors import ConfigError, Denied, Unreachable
 from offsetwatch.model.connector_paths import connector_path
-from offsetwatch.remedy.drivers import rest
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.drivers.rest import driver
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.journal_records import Answered, Intended, Kept, Opened, Verified
 from offsetwatch.remedy.model.plan import (
     Alter,
     Freeze,
@@ -32,7 +33,6 @@ from offsetwatch.remedy.model.plan import (
     Subject,
     ToState,
 )
-from offsetwatch.remedy.model.records import Answered, Intended, Kept, Opened, Verified
 from offsetwatch.toolbox.storage_place import StoragePlace
 
 from lab.ports import free_port
@@ -77,7 +77,7 @@ def worker() -> Iterator[fake.Connect]:
 
 @pytest.fixture
 def shell(tmp_path: Path, worker: fake.Connect, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.setattr(rest, "QUIET_S", 0.0)  # no task of this worker's commits late
+    monkeypatch.setattr(driver, "QUIET_S", 0.0)  # no task of this worker's commits late
     return Shell(tmp_path, worker)
 
 

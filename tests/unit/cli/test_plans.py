@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from offsetwatch.cli import carrying, cli, output, plans
 from offsetwatch.errors import ConfigError, JournalDamaged, TimedOut
 from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.journal import NAME
+from offsetwatch.remedy.execute.runner import Runner, options_at
+from offsetwatch.remedy.journal.journal import NAME
+from offsetwatch.remedy.model.journal_records import Opened
 from offsetwatch.remedy.model.plan import Alter, Pair
-from offsetwatch.remedy.model.records import Opened
-from offsetwatch.remedy.runner import Runner, options_at
-from offsetwatch.remedy.views import words
+from offsetwatch.remedy.views import plan_text
 
 from tests.changed import replace
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
@@ -227,7 +227,9 @@ def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
     plan = msgspec.structs.replace(opened.plan, subject=subject)
     progress = replayed((Opened(at=opened.at, plan=plan), *records[1:]), Limits())
     cut_off = replace(progress, parked=None)
-    said = [words.ending(each, options_at(parked.folder, options)) for each in (progress, cut_off)]
+    said = [
+        plan_text.ending(each, options_at(parked.folder, options)) for each in (progress, cut_off)
+    ]
     commands = re.findall(r"`offsetwatch ([^`]*)`", " ".join(said))
     assert len(commands) == 4
     for command in commands:

@@ -11,12 +11,12 @@ import pytest
 from offsetwatch.cli import proposing
 from offsetwatch.cli.access import person
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy import backups
-from offsetwatch.remedy.model import desk
-from offsetwatch.remedy.model.desk import NotFound, Wish
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.journal_records import Proposed, Told
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.model.records import Proposed, Told
-from offsetwatch.remedy.office import World
+from offsetwatch.remedy.model.service_api import NotFound, Wish
+from offsetwatch.remedy.service import World
 
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
@@ -116,8 +116,10 @@ def test_asked_again_under_the_same_key_it_is_the_same_plan(bureau):
 
 
 def test_what_the_guards_do_not_let_pass_is_told_guard_by_guard(bureau):
-    guard = desk.GuardTold(guard="original_state", number=9, answer="deny", said="it is paused")
-    bureau.planner.says = desk.Refused(said="it is paused", guards=(guard,))
+    guard = service_api.GuardTold(
+        guard="original_state", number=9, answer="deny", said="it is paused"
+    )
+    bureau.planner.says = service_api.Refused(said="it is paused", guards=(guard,))
     done = typed(*SKIP, bureau=bureau)
     assert done.exit_code == 3
     assert "original_state" in done.stdout

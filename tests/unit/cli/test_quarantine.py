@@ -14,12 +14,12 @@ from offsetwatch.cli.output import OutputFormat
 from offsetwatch.cli.quarantine import Home, Replay
 from offsetwatch.errors import ConfigError, Denied, Refused, TimedOut, Unreachable
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine import Quarantines
-from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine, read
-from offsetwatch.remedy.drivers.replays import Target
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read
+from offsetwatch.remedy.drivers.quarantine.replay import Target
+from offsetwatch.remedy.drivers.quarantine.store import Quarantines
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.model.journal_records import Replayed
 from offsetwatch.remedy.model.quarantine import About, SetAside, receipt_id
-from offsetwatch.remedy.model.records import Replayed
 
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock

@@ -9,10 +9,9 @@ import pytest
 from offsetwatch import documents
 from offsetwatch.cli.remedied import as_document, print_remedied, remedied
 from offsetwatch.config import Config, load
-from offsetwatch.remedy.journal import NAME
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.journal.journal import NAME
 from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     IncidentOver,
     IncidentSeen,
     ModeSet,
@@ -20,6 +19,7 @@ from offsetwatch.remedy.model.records import (
     Refused,
     Told,
 )
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of

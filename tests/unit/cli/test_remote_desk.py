@@ -29,8 +29,10 @@ from offsetwatch.errors import (
     TooLarge,
     Unreachable,
 )
-from offsetwatch.remedy.model import desk
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model import service_api as desk
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     Done,
     Expired,
@@ -45,9 +47,7 @@ from offsetwatch.remedy.model.desk import (
     Stale,
     Wish,
 )
-from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.office import Office
+from offsetwatch.remedy.service import Office
 from offsetwatch.serve.control.server import ControlServer
 from offsetwatch.state.snapshot import EMPTY
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from offsetwatch.cli import cli, switching
 from offsetwatch.cli.access import Access, person
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.desk import Mode
 from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.records import ModeSet, PauseSet
+from offsetwatch.remedy.model.journal_records import ModeSet, PauseSet
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.fakes.clock import VirtualClock
 from tests.unit.cli.at_desk import configure, typed

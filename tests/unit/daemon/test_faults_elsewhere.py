@@ -57,8 +57,8 @@ from offsetwatch.model.observations import (
     TailRead,
 )
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.remedy.drivers.strimzi_owners import Cluster, clusters, owner_of, owners
-from offsetwatch.remedy.drivers.strimzi_seen import CONNECTS
+from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, clusters, owner_of, owners
+from offsetwatch.remedy.drivers.strimzi.resource_state import CONNECTS
 
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader

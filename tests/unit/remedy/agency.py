@@ -17,26 +17,26 @@ from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.model.topology import SinkGroup, Topology
-from offsetwatch.remedy.agent import Agent
-from offsetwatch.remedy.brokers import First
-from offsetwatch.remedy.circumstances import Case, Now
-from offsetwatch.remedy.conductor import Conductor, Life
-from offsetwatch.remedy.drivers.copies import CopySteps, WithCopies, about_of
-from offsetwatch.remedy.drivers.proofs import ProofSteps, position
-from offsetwatch.remedy.drivers.quarantine_files import FileQuarantine
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import Sight
-from offsetwatch.remedy.drivers.strimzi_owners import Resources
-from offsetwatch.remedy.drivers.whole import WithProofs, nothing_after
-from offsetwatch.remedy.gathering import Gatherer, Time
-from offsetwatch.remedy.ledger import Ledger
-from offsetwatch.remedy.locate.poison import Identified, NotIdentified
-from offsetwatch.remedy.model import decisions
-from offsetwatch.remedy.model.decisions import Dossier, Stands
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.drivers.factory import WithProofs, nothing_after
+from offsetwatch.remedy.drivers.probation import ProofSteps, position
+from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.drivers.strimzi.ownership import Resources
+from offsetwatch.remedy.execute.executor import Conductor, Life
+from offsetwatch.remedy.gather.broker_queries import First
+from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
+from offsetwatch.remedy.gather.snapshot_queries import Case, Now
+from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.locate.search import Identified, NotIdentified
+from offsetwatch.remedy.loop import Agent
+from offsetwatch.remedy.model import approval
+from offsetwatch.remedy.model.approval import Dossier, Stands
+from offsetwatch.remedy.model.journal_records import Refused
 from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.records import Refused
+from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
 
@@ -321,11 +321,11 @@ class Agency:
         sha256 = self.dossier(plan_id).plan.sha256
         found = self.ledger.journal.decide(
             plan_id,
-            lambda written: decisions.approval(
+            lambda written: approval.approval(
                 written, by=by, sha256=sha256, because="looked", now=now
             ),
         )
-        assert not isinstance(found, decisions.No)
+        assert not isinstance(found, approval.No)
 
     # --- what there is ---------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from offsetwatch.remedy.model.desk import Mode
 from offsetwatch.remedy.model.facts import (
     Approval,
     Connector,
@@ -22,6 +21,7 @@ from offsetwatch.remedy.model.facts import (
 )
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy, Rule, Storm
+from offsetwatch.remedy.model.service_api import Mode
 
 NOW = 1_800_000_000.0
 CONNECT, CONNECTOR = "lab", "orders-sink"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from offsetwatch.remedy.journal import Against, Journal
+from offsetwatch.remedy.journal.journal import Against, Journal
+from offsetwatch.remedy.model.journal_records import AnyRecord, Opened
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.records import AnyRecord, Opened
 
 
 class Killed(BaseException):

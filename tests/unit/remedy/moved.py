@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.moves import End, Event, LookAt, Looked, Move, Pause
 from offsetwatch.remedy.engine.progress import AWAKE_S, Limits, Progress
+from offsetwatch.remedy.engine.protocol import End, Event, LookAt, Looked, Move, Pause
 from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Parked, Turned
 from offsetwatch.remedy.model.plan import AnyStep, Frozen, Pair, Plan, State, ToState
-from offsetwatch.remedy.model.records import Cause, Ended, Ending, Parked, Turned
 
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 

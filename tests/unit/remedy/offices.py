@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from offsetwatch.remedy.model.desk import Asked, Hint, Mode, NotFound, Refused, Wish
+from offsetwatch.remedy.model.journal_records import Approved, Proposed, Told
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.records import Approved, Proposed, Told
-from offsetwatch.remedy.office import Office, Planned, World
+from offsetwatch.remedy.model.service_api import Asked, Hint, Mode, NotFound, Refused, Wish
+from offsetwatch.remedy.service import Office, Planned, World
 
 from tests.unit.remedy.plans import Bench, skip_of
 

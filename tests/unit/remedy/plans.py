@@ -8,7 +8,8 @@ from pathlib import Path
 
 from offsetwatch.clock import Clock
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.execute.runner import Asked, Runner
+from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     Action,
@@ -27,7 +28,6 @@ from offsetwatch.remedy.model.plan import (
     Subject,
     ToState,
 )
-from offsetwatch.remedy.runner import Asked, Runner
 
 from tests.fakes.clock import VirtualClock
 from tests.fakes.remedied import World, WorldDriver

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from offsetwatch.model.records import Headers, RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.connector_facts import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.formats import Converter, Converters
-from offsetwatch.remedy.locate.poison import MirrorSubject, Seen, SinkSubject, Standing
+from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.converters import Converter, Converters
+from offsetwatch.remedy.locate.search import MirrorSubject, Seen, SinkSubject, Standing
 from offsetwatch.remedy.model.plan import Pair
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"

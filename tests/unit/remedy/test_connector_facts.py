@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.remedy.locate.connector_facts import (
+from offsetwatch.remedy.locate.connector_settings import (
     OF_WORKER,
     MirrorFacts,
     SinkFacts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.coordinates import (
+from offsetwatch.remedy.locate.connect_error_log import (
     LINE_CHARS_MAX,
     LOG_CHARS_MAX,
     Coordinates,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.remedy.model.decisions import (
+from offsetwatch.remedy.model.approval import (
     Dossier,
     No,
     Stands,
@@ -13,7 +13,7 @@ from offsetwatch.remedy.model.decisions import (
     lapse,
     rejection,
 )
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     AbortAsked,
     AnyRecord,
     Approved,

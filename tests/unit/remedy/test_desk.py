@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from offsetwatch.remedy.model import desk
+from offsetwatch.remedy.model import service_api
 
 NOUNS = [
     noun
-    for noun in vars(desk).values()
+    for noun in vars(service_api).values()
     if isinstance(noun, type) and issubclass(noun, msgspec.Struct)
 ]
 

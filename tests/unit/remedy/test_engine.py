@@ -7,7 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.moves import (
+from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.engine.protocol import (
     Aborted,
     Begun,
     End,
@@ -24,8 +25,16 @@ from offsetwatch.remedy.engine.moves import (
     TakenUp,
     Unkept,
 )
-from offsetwatch.remedy.engine.progress import Progress
 from offsetwatch.remedy.model.driver import Standing
+from offsetwatch.remedy.model.journal_records import (
+    Cause,
+    Ending,
+    Kept,
+    Opened,
+    Resumed,
+    Turned,
+    Verified,
+)
 from offsetwatch.remedy.model.plan import (
     Action,
     AnyStep,
@@ -35,15 +44,6 @@ from offsetwatch.remedy.model.plan import (
     Remedy,
     State,
     ToState,
-)
-from offsetwatch.remedy.model.records import (
-    Cause,
-    Ending,
-    Kept,
-    Opened,
-    Resumed,
-    Turned,
-    Verified,
 )
 
 from tests.unit.remedy.moved import (

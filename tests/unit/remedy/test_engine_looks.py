@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from offsetwatch.remedy.engine.moves import Blind, CarryOut, LookAt, Pause, Tried
 from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.engine.protocol import Blind, CarryOut, LookAt, Pause, Tried
 from offsetwatch.remedy.model.driver import Answer, Outcome, Standing
-from offsetwatch.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     Cause,
     Ended,
@@ -18,6 +17,7 @@ from offsetwatch.remedy.model.records import (
     Turned,
     Verified,
 )
+from offsetwatch.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
 
 from tests.unit.remedy.moved import (
     ALTERING,

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from offsetwatch.remedy.model.fleet import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
-from offsetwatch.remedy.model.plan import (
-    Action,
-    Plan,
-    RecordAt,
-    Remedy,
-    Restart,
-    State,
-    Subject,
-    ToState,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.fleet_state import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
+from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     Approved,
     BreakerSet,
@@ -35,6 +25,16 @@ from offsetwatch.remedy.model.records import (
     Rejected,
     Resumed,
     Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Plan,
+    RecordAt,
+    Remedy,
+    Restart,
+    State,
+    Subject,
+    ToState,
 )
 
 from tests.unit.remedy.plans import POISON, plan_of, skip_of

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.remedy.locate.formats import Converter, Converters, converters, read, read_headers
-from offsetwatch.remedy.locate.json_format import DEPTH_MAX, TEXT_BYTES_MAX, Reading
+from offsetwatch.remedy.locate.converters import (
+    Converter,
+    Converters,
+    converters,
+    read,
+    read_headers,
+)
+from offsetwatch.remedy.locate.json_converter import DEPTH_MAX, TEXT_BYTES_MAX, Reading
 
 from tests.unit.remedy.standstills import AVRO, JSON, STRING
 

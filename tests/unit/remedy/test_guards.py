@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 from offsetwatch.remedy import guards
 from offsetwatch.remedy.guards import Answer, Permission, Reach, Stage
-from offsetwatch.remedy.guards import ourselves as guards_ourselves
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.guards import daemon as guards_ourselves
 from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
-from offsetwatch.remedy.model.fleet import Breaker, Skip
+from offsetwatch.remedy.model.fleet_state import Breaker, Skip
 from offsetwatch.remedy.model.plan import Action, RecordAt
 from offsetwatch.remedy.model.policy import Policy, Storm, Window
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.unit.remedy.guarded import (
     APPROVED,

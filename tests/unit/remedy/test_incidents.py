@@ -15,7 +15,7 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
-from offsetwatch.remedy.circumstances import Ill
+from offsetwatch.remedy.gather.snapshot_queries import Ill
 from offsetwatch.remedy.model.incidents import Incident, What, incidents, is_target, unhealthy
 from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from offsetwatch.remedy.locate.json_format import (
+from offsetwatch.remedy.locate.json_converter import (
     DEPTH_MAX,
     NUMBER_CHARS_MAX,
     TEXT_BYTES_MAX,

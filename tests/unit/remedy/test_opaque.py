@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.remedy.locate import native
-from offsetwatch.remedy.locate.opaque import propose_only
-from offsetwatch.remedy.locate.poison import OpaqueSubject
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.search import OpaqueSubject
+from offsetwatch.remedy.locate.unsupported_sources import propose_only
 from offsetwatch.remedy.model.plan import Pair
 
 FILE = Pair('{"filename":"/data/in.txt"}', '{"position":100}')
@@ -24,24 +24,24 @@ OTHER = Pair('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
 @pytest.mark.parametrize(
     ("class_name", "pair", "reason", "remedy"),
     [
-        ("FileStreamSource", FILE, "person_must_say", native.MEND_THE_FILE),
+        ("FileStreamSource", FILE, "person_must_say", recommendations.MEND_THE_FILE),
         (
             "io.aiven.connect.jdbc.JdbcSourceConnector",
             ROWS,
             "person_must_say",
-            native.BOUND_THE_QUERY,
+            recommendations.BOUND_THE_QUERY,
         ),
-        ("JdbcSource", TIMED, "no_safe_offset", native.BOUND_THE_QUERY),
-        ("MySqlConnector", MYSQL, "no_safe_offset", native.DEBEZIUM_MODE),
-        ("SqlServerConnector", SQL_SERVER, "no_safe_offset", native.DEBEZIUM_MODE),
+        ("JdbcSource", TIMED, "no_safe_offset", recommendations.BOUND_THE_QUERY),
+        ("MySqlConnector", MYSQL, "no_safe_offset", recommendations.DEBEZIUM_MODE),
+        ("SqlServerConnector", SQL_SERVER, "no_safe_offset", recommendations.DEBEZIUM_MODE),
         (
             "MongoDbConnector",
             Pair('{"server_id":"s"}', '{"resume_token":"x"}'),
             "no_safe_offset",
-            native.DEBEZIUM_MODE,
+            recommendations.DEBEZIUM_MODE,
         ),
-        ("FileStreamSource", OTHER, "person_must_say", native.ASK_THE_CONNECTOR),
-        ("", Pair("null", None), "person_must_say", native.ASK_THE_CONNECTOR),
+        ("FileStreamSource", OTHER, "person_must_say", recommendations.ASK_THE_CONNECTOR),
+        ("", Pair("null", None), "person_must_say", recommendations.ASK_THE_CONNECTOR),
     ],
 )
 def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
@@ -52,7 +52,7 @@ def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
     assert answer.recommend == (remedy,)
     for other in ("com.example.Source", ""):
         lookalike = propose_only(OpaqueSubject("c", other, pair))
-        assert lookalike.recommend == (native.ASK_THE_CONNECTOR,)
+        assert lookalike.recommend == (recommendations.ASK_THE_CONNECTOR,)
 
 
 @pytest.mark.parametrize(

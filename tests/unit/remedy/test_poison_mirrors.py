@@ -8,10 +8,10 @@ import pytest
 from offsetwatch.model.evidence import EvidenceItem, value_text
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate import native
-from offsetwatch.remedy.locate.connector_facts import MirrorFacts
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.connector_settings import MirrorFacts
 from offsetwatch.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
-from offsetwatch.remedy.locate.poison import Identified, MirrorSubject, NotIdentified, Seen
+from offsetwatch.remedy.locate.search import Identified, MirrorSubject, NotIdentified, Seen
 from offsetwatch.remedy.model.plan import Pair, RecordAt
 
 from tests.unit.remedy.standstills import (
@@ -266,20 +266,23 @@ def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
     assert isinstance(answer, Identified)
     (at, _) = (at for at in answer.evidence if at.name in {"checksum fails at", "copy"})
     assert at == EvidenceItem("checksum fails at", 42, "offset")
-    assert answer.recommend == (native.OTHER_REPLICAS,)
+    assert answer.recommend == (recommendations.OTHER_REPLICAS,)
 
 
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        ((3, 6, 2), native.NOT_TOLERATE_AT_SOURCE),
-        (None, native.NOT_TOLERATE_AT_SOURCE),
-        ((3, 7, 0), native.TOLERATE_AT_SOURCE),
-        ((4, 3, 1), native.TOLERATE_AT_SOURCE),
+        ((3, 6, 2), recommendations.NOT_TOLERATE_AT_SOURCE),
+        (None, recommendations.NOT_TOLERATE_AT_SOURCE),
+        ((3, 7, 0), recommendations.TOLERATE_AT_SOURCE),
+        ((4, 3, 1), recommendations.TOLERATE_AT_SOURCE),
     ],
 )
 def test_larger_limits_come_first_and_tolerance_not_before_it_is_safe(
     version: tuple[int, ...] | None, expected: str
 ) -> None:
     subject = mirror(AT_41, failure=refused(12_000), facts=KNOWN, connect_version=version)
-    assert find_in_mirror(subject, seen(LARGE)).recommend == (native.LARGER_REQUESTS, expected)
+    assert find_in_mirror(subject, seen(LARGE)).recommend == (
+        recommendations.LARGER_REQUESTS,
+        expected,
+    )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate import native
-from offsetwatch.remedy.locate.connector_facts import SinkFacts
-from offsetwatch.remedy.locate.formats import Converter, Converters
-from offsetwatch.remedy.locate.poison import Identified, NotIdentified, Seen, SinkSubject
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.connector_settings import SinkFacts
+from offsetwatch.remedy.locate.converters import Converter, Converters
+from offsetwatch.remedy.locate.search import Identified, NotIdentified, Seen, SinkSubject
 from offsetwatch.remedy.locate.sinks import find_in_sink
 from offsetwatch.remedy.model.plan import Pair, RecordAt
 
@@ -530,11 +530,11 @@ def test_what_was_not_decoded_is_told() -> None:
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
-        (Failed(), native.DEAD_LETTERS),
-        (Failed(), native.SHOW_RECORDS),
-        (TRANSFORM, native.DEAD_LETTERS),
-        (PUT, native.ONE_AT_A_TIME),
-        (PUT, native.ERRANT_RECORDS),
+        (Failed(), recommendations.DEAD_LETTERS),
+        (Failed(), recommendations.SHOW_RECORDS),
+        (TRANSFORM, recommendations.DEAD_LETTERS),
+        (PUT, recommendations.ONE_AT_A_TIME),
+        (PUT, recommendations.ERRANT_RECORDS),
     ],
 )
 def test_what_connect_can_do_itself_is_recommended(failure: Failed, expected: str) -> None:
@@ -547,17 +547,17 @@ def test_whose_converters_nobody_knows_is_asked_for_those_of_its_worker(
     converter: Converter, expected: bool
 ) -> None:
     answer = find_in_sink(sink(AT_1234, facts=by(converter)), seen(values(1234, b"\0\0\0\0\7x")))
-    assert (native.TELL_DEFAULTS in answer.recommend) is expected
+    assert (recommendations.TELL_DEFAULTS in answer.recommend) is expected
 
 
 def test_of_a_schema_break_the_writer_is_to_be_looked_at_first() -> None:
     answer = find_in_sink(sink(AT_1234), seen(values(1234, BAD, BAD)))
-    assert answer.recommend[0] == native.LOOK_AT_WRITER
+    assert answer.recommend[0] == recommendations.LOOK_AT_WRITER
 
 
 def test_even_where_a_record_is_named_the_better_remedy_is_told() -> None:
     answer = find_in_sink(sink(AT_1234), seen(ONE_BAD))
-    assert native.DEAD_LETTERS in answer.recommend
+    assert recommendations.DEAD_LETTERS in answer.recommend
 
 
 def test_a_converter_that_takes_anything_speaks_against_a_record() -> None:

@@ -11,8 +11,7 @@ import pytest
 from offsetwatch.config import parse
 from offsetwatch.config.sink_classes import SAFE, UNSAFE, unsafe
 from offsetwatch.model.findings import FindingName
-from offsetwatch.remedy.model.desk import Mode
-from offsetwatch.remedy.model.fleet import Skip
+from offsetwatch.remedy.model.fleet_state import Skip
 from offsetwatch.remedy.model.plan import Action, RecordAt
 from offsetwatch.remedy.model.policy import (
     Budgets,
@@ -28,7 +27,8 @@ from offsetwatch.remedy.model.policy import (
     selects,
     storm_after,
 )
-from offsetwatch.remedy.policies import policy_of
+from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.policy_settings import policy_of
 
 NOW = 1_800_000_000.0
 ME = ("lab", "orders-sink")

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from offsetwatch.remedy.model.decisions import Stands
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.approval import Stands
+from offsetwatch.remedy.model.journal_records import Ending, Refused
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.records import Ending, Refused
+from offsetwatch.remedy.model.service_api import Mode
 
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
 from tests.unit.remedy.agency import POLICY, Agency
-from tests.unit.remedy.test_agent import failing, only
+from tests.unit.remedy.test_loop import failing, only
 
 STRICTER = replace(POLICY, failures=3)
 OBSERVE = replace(POLICY, mode=Mode.OBSERVE)

@@ -8,20 +8,7 @@ import msgspec
 import pytest
 from offsetwatch.remedy.engine.progress import AWAKE_S, Limits, Progress, applied, replayed
 from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import (
-    Alter,
-    AnyStep,
-    Frozen,
-    Pair,
-    Plan,
-    Prove,
-    RawFound,
-    Reset,
-    State,
-    ToState,
-    Write,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     Cause,
     Ended,
@@ -35,6 +22,19 @@ from offsetwatch.remedy.model.records import (
     StepRecord,
     Turned,
     Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Frozen,
+    Pair,
+    Plan,
+    Prove,
+    RawFound,
+    Reset,
+    State,
+    ToState,
+    Write,
 )
 
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of

@@ -22,7 +22,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
     Watch,
 )
-from offsetwatch.remedy.model.proposals import (
+from offsetwatch.remedy.model.plan_templates import (
     DETECTOR,
     QUIET_S,
     RESTART_QUIET_S,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from offsetwatch.remedy.model import records
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model import journal_records
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     Approved,
     Ended,
@@ -20,13 +20,13 @@ from tests.unit.remedy.plans import plan_of
 
 NOUNS = [
     noun
-    for noun in vars(records).values()
+    for noun in vars(journal_records).values()
     if isinstance(noun, type) and issubclass(noun, msgspec.Struct)
 ]
 
 
 def test_nothing_that_was_written_down_is_changed() -> None:
-    led = records.Led(at=1.0, name="one")
+    led = journal_records.Led(at=1.0, name="one")
     assert decoded(encoded(led)) == led
     assert [noun.__name__ for noun in NOUNS if not noun.__struct_config__.frozen] == []
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest import RestDriver
-from offsetwatch.remedy.drivers.rest_sight import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.requests import of_step
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 from offsetwatch.daemon import remediation
-from offsetwatch.remedy.model.decisions import Dossier, Stands
-from offsetwatch.remedy.model.desk import Mode
+from offsetwatch.remedy.model.approval import Dossier, Stands
+from offsetwatch.remedy.model.journal_records import Proposed, Refused, Told
 from offsetwatch.remedy.model.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
-from offsetwatch.remedy.model.records import Proposed, Refused, Told
-from offsetwatch.remedy.views import shown
+from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.views import status_view
 
 from tests.unit.remedy.agency import POLICY, Agency
 
@@ -50,7 +50,7 @@ REFUSED = Refused(
 
 
 def plans(*dossiers: Dossier, refused: Refused | None = None, now: float = AT + 10.0):
-    return shown.plans(dossiers, lambda _: refused, now)
+    return status_view.plans(dossiers, lambda _: refused, now)
 
 
 def test_a_proposal_is_shown_with_each_guard_and_each_request():
@@ -98,12 +98,12 @@ def test_the_newest_are_shown_and_the_rest_counted():
             DOSSIER,
             plan=msgspec.structs.replace(PLAN, plan_id=f"p{number}", created_at=AT + number),
         )
-        for number in range(shown.SHOWN_MAX + 7)
+        for number in range(status_view.SHOWN_MAX + 7)
     ]
     found, more = plans(*many)
     assert more == 7
     assert [at.plan_id for at in found][:2] == ["p26", "p25"]
-    assert len(found) == shown.SHOWN_MAX
+    assert len(found) == status_view.SHOWN_MAX
 
 
 def test_a_request_of_thousands_of_offsets_is_cut():
@@ -111,14 +111,14 @@ def test_a_request_of_thousands_of_offsets_is_cut():
     long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
     ((found,), _) = plans(replace(DOSSIER, plan=long))
     (request,) = found.steps[0].requests
-    assert len(request) < 2 * shown.REQUEST_CHARS_MAX
+    assert len(request) < 2 * status_view.REQUEST_CHARS_MAX
     assert "characters more" in request
 
 
 def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
-    steps = (ToState(State.STOPPED),) * (shown.STEPS_MAX + 1)
+    steps = (ToState(State.STOPPED),) * (status_view.STEPS_MAX + 1)
     ((found,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
-    assert len(found.steps) == shown.STEPS_MAX
+    assert len(found.steps) == status_view.STEPS_MAX
 
 
 @pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
@@ -129,13 +129,13 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
         (request,) = found.steps[0].requests
         return request
 
-    request = requested("n" * (shown.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
-    assert request[shown.REQUEST_CHARS_MAX - 3 * (not over) :] == end
+    request = requested("n" * (status_view.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
+    assert request[status_view.REQUEST_CHARS_MAX - 3 * (not over) :] == end
 
 
 def test_refusals_are_shown_the_newest_first():
     older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
-    found, more = shown.refusals([older, REFUSED], ())
+    found, more = status_view.refusals([older, REFUSED], ())
     assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
     assert more == 0
     assert found[0].guards[0].said == "three others fail"
@@ -143,7 +143,7 @@ def test_refusals_are_shown_the_newest_first():
 
 def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
     planned, _ = plans(DOSSIER)
-    assert shown.refusals([REFUSED], planned) == ((), 0)
+    assert status_view.refusals([REFUSED], planned) == ((), 0)
 
 
 def failed_once(agency: Agency):

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
 from offsetwatch.remedy.engine.progress import Limits, replayed
+from offsetwatch.remedy.execute.runner import Result
 from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.journal_records import Ending, Intended
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -26,8 +28,6 @@ from offsetwatch.remedy.model.plan import (
     State,
     ToState,
 )
-from offsetwatch.remedy.model.records import Ending, Intended
-from offsetwatch.remedy.runner import Result
 
 from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of

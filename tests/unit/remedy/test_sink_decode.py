@@ -6,10 +6,10 @@ import pytest
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.records import RawRecord, Window
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
-from offsetwatch.remedy.locate.connector_facts import SinkFacts
-from offsetwatch.remedy.locate.formats import UNKNOWN, Converter, Converters
-from offsetwatch.remedy.locate.poison import Place, Seen, Suspect
-from offsetwatch.remedy.locate.sink_decode import SHOWN_MAX, against, decode, untold
+from offsetwatch.remedy.locate.connector_settings import SinkFacts
+from offsetwatch.remedy.locate.converter_check import SHOWN_MAX, against, decode, untold
+from offsetwatch.remedy.locate.converters import UNKNOWN, Converter, Converters
+from offsetwatch.remedy.locate.search import Place, Seen, Suspect
 
 from tests.unit.remedy.standstills import (
     AT,

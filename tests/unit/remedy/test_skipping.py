@@ -8,13 +8,20 @@ from pathlib import Path
 import msgspec
 import pytest
 from offsetwatch.errors import CutOff, Unfinished, Unreachable
-from offsetwatch.remedy.engine.moves import Aborted, Interrupted
-from offsetwatch.remedy.model import decisions
-from offsetwatch.remedy.model.decisions import No, Stands
+from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
+from offsetwatch.remedy.model import approval as decisions
+from offsetwatch.remedy.model.approval import No, Stands
 from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.journal_records import (
+    Approved,
+    Ending,
+    Intended,
+    Lapsed,
+    Proposed,
+    Rejected,
+)
 from offsetwatch.remedy.model.plan import Alter, Copy, Expect, Freeze, Plan, Restart, State, ToState
-from offsetwatch.remedy.model.proposals import skip_key, skip_key_of_any
-from offsetwatch.remedy.model.records import Approved, Ending, Intended, Lapsed, Proposed, Rejected
+from offsetwatch.remedy.model.plan_templates import skip_key, skip_key_of_any
 
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, Bench, skip_of
 

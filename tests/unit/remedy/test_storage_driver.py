@@ -13,8 +13,8 @@ from offsetwatch.clients.kafka.whole_topic import HEADER
 from offsetwatch.clients.write.offsets import Written
 from offsetwatch.decode.standalone import write_offsets_file
 from offsetwatch.errors import Denied, TimedOut
-from offsetwatch.remedy.drivers.storage import StorageDriver
-from offsetwatch.remedy.drivers.storages import FileStorage, TopicStorage, Workers
+from offsetwatch.remedy.drivers.storage.driver import StorageDriver
+from offsetwatch.remedy.drivers.storage.stores import FileStorage, TopicStorage, Workers
 from offsetwatch.remedy.engine.undo import expected, way_back
 from offsetwatch.remedy.model.driver import Answer, Standing
 from offsetwatch.remedy.model.plan import (
@@ -28,7 +28,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
     Write,
 )
-from offsetwatch.remedy.model.stored import reset_records, set_records
+from offsetwatch.remedy.model.stored_offsets import reset_records, set_records
 
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader

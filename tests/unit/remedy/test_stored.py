@@ -8,7 +8,7 @@ import pytest
 from offsetwatch.decode.partitioner import partition_of
 from offsetwatch.errors import Refused
 from offsetwatch.remedy.model.plan import Pair, Raw, RawFound
-from offsetwatch.remedy.model.stored import (
+from offsetwatch.remedy.model.stored_offsets import (
     Contents,
     Stored,
     connectors,

@@ -8,9 +8,9 @@ import json
 import pytest
 from offsetwatch.decode.javamap import connect_key, hash_map_order
 from offsetwatch.decode.partitioner import partition_of
-from offsetwatch.remedy import backups
+from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.model.stored import (
+from offsetwatch.remedy.model.stored_offsets import (
     Contents,
     Stored,
     notes,

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from offsetwatch.remedy.model.decisions import Dossier, Stands
-from offsetwatch.remedy.model.desk import GuardTold, PlanState
+from offsetwatch.remedy.model.approval import Dossier, Stands
 from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     AnyRecord,
     Cause,
@@ -26,7 +24,9 @@ from offsetwatch.remedy.model.records import (
     Turned,
     Verified,
 )
-from offsetwatch.remedy.views import telling
+from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
+from offsetwatch.remedy.model.service_api import GuardTold, PlanState
+from offsetwatch.remedy.views import plan_view
 
 from tests.unit.remedy.plans import plan_of, skip_of
 
@@ -62,22 +62,22 @@ ENDED = Ended(at=1.0, ending=Ending.RESTORED, said="x", cause=Cause.REFUSED)
 def test_a_plan_stands_as_its_records_and_the_time_say(
     found: Dossier, now: float, state: PlanState
 ) -> None:
-    assert telling.state(found, now) is state
-    assert telling.row(found, now).state is state
+    assert plan_view.state(found, now) is state
+    assert plan_view.row(found, now).state is state
 
 
 def test_a_row_says_what_is_done_why_and_until_when() -> None:
-    row = telling.row(DOSSIER, 1.0)
+    row = plan_view.row(DOSSIER, 1.0)
     assert (row.action, row.verb) == ("skip_one", "skip one record of orders")
     assert row.said == "skip one record of orders: it fails"
     assert (row.connect_cluster, row.connector, row.expires_at) == ("lab", "orders", 100.0)
-    assert telling.row(replace(DOSSIER, said="held"), 1.0).said == "held"
-    assert telling.row(replace(DOSSIER, stands=Stands.APPROVED), 1.0).expires_at is None
+    assert plan_view.row(replace(DOSSIER, said="held"), 1.0).said == "held"
+    assert plan_view.row(replace(DOSSIER, stands=Stands.APPROVED), 1.0).expires_at is None
 
 
 def test_a_row_of_a_plan_of_the_toolbox_says_its_verb_alone() -> None:
     plan = plan_of()
-    row = telling.row(Dossier(plan=plan, stands=Stands.RUNNING, at=1.0), 1.0)
+    row = plan_view.row(Dossier(plan=plan, stands=Stands.RUNNING, at=1.0), 1.0)
     assert (row.action, row.said, row.expires_at) == (plan.verb, plan.verb, None)
 
 
@@ -93,7 +93,7 @@ def test_a_row_of_a_plan_of_the_toolbox_says_its_verb_alone() -> None:
 def test_why_a_plan_did_not_go_on_its_last_turn_says(
     more: dict[str, object], cause: str | None
 ) -> None:
-    assert telling.row(replace(DOSSIER, **more), 1.0).cause == cause  # type: ignore[arg-type]
+    assert plan_view.row(replace(DOSSIER, **more), 1.0).cause == cause  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_who_decided_last_is_told(
     approved: str | None, rejected: str | None, by: str | None
 ) -> None:
     found = replace(DOSSIER, approved_by=approved, rejected_by=rejected)
-    assert telling.decided_by(found) == by
+    assert plan_view.decided_by(found) == by
 
 
 REFUSED = Refused(
@@ -130,16 +130,19 @@ REFUSED = Refused(
 def test_why_an_approved_plan_waits_the_newest_look_says(
     stands: Stands, at: float, refused: Refused | None, guards: list[str]
 ) -> None:
-    told = telling.told(replace(DOSSIER, stands=stands, at=at), (), 5.0, refused)
+    told = plan_view.told(replace(DOSSIER, stands=stands, at=at), (), 5.0, refused)
     assert [found.guard for found in told.guards] == guards
-    assert (told.plan, told.row) == (PLAN, telling.row(replace(DOSSIER, stands=stands, at=at), 5.0))
+    assert (told.plan, told.row) == (
+        PLAN,
+        plan_view.row(replace(DOSSIER, stands=stands, at=at), 5.0),
+    )
 
 
 def test_a_guard_is_told_as_the_journal_has_it() -> None:
-    told = telling.told(DOSSIER, (), 1.0)
+    told = plan_view.told(DOSSIER, (), 1.0)
     assert told.guards == (GuardTold(guard="pause", number=1, answer="deny", said="held"),)
     own = Dossier(plan=plan_of(), stands=Stands.RUNNING, at=1.0)
-    assert telling.told(own, (), 1.0).guards == ()
+    assert plan_view.told(own, (), 1.0).guards == ()
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ LATE = Parked(at=1.0, ending=Ending.IN_DOUBT, cause=Cause.TIMED_OUT, said="no")
 
 
 def standings(*records: AnyRecord) -> list[str]:
-    return [at.standing for at in telling.steps(OWN, records)]
+    return [at.standing for at in plan_view.steps(OWN, records)]
 
 
 def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
@@ -187,7 +190,7 @@ def test_what_has_become_of_each_step_is_told(more: tuple[AnyRecord, ...], stand
 def test_the_way_back_is_told_behind_the_way_forth() -> None:
     back = (ToState(State.RUNNING), ToState(State.PAUSED))
     turned = Turned(at=1.0, steps=back, cause=Cause.REFUSED, said="404")
-    found = telling.steps(OWN, (*BEGUN, turned, Verified(at=1.0, index=0, undoing=True, said="")))
+    found = plan_view.steps(OWN, (*BEGUN, turned, Verified(at=1.0, index=0, undoing=True, said="")))
     assert [(at.step, at.standing) for at in found[5:]] == [
         ("roll back: resume the connector", "done"),
         ("roll back: pause the connector", "next"),
@@ -196,8 +199,8 @@ def test_the_way_back_is_told_behind_the_way_forth() -> None:
 
 
 def test_requests_are_told_of_plans_that_make_them() -> None:
-    assert telling.steps(OWN, ())[0].requests == ("PUT /connectors/orders/stop",)
-    assert telling.steps(OWN, ())[1].requests == ()
+    assert plan_view.steps(OWN, ())[0].requests == ("PUT /connectors/orders/stop",)
+    assert plan_view.steps(OWN, ())[1].requests == ()
     subject = msgspec.structs.replace(OWN.subject, driver="storage")
     stored = msgspec.structs.replace(OWN, subject=subject)
-    assert {at.requests for at in telling.steps(stored, ())} == {()}
+    assert {at.requests for at in plan_view.steps(stored, ())} == {()}

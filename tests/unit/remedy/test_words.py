@@ -8,27 +8,7 @@ import msgspec
 import pytest
 from offsetwatch.remedy.engine.progress import Progress
 from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import (
-    Alter,
-    AnyStep,
-    Copy,
-    Create,
-    Delete,
-    DeleteTopic,
-    Expect,
-    Freeze,
-    Frozen,
-    Pair,
-    Prove,
-    Raw,
-    Reset,
-    Restart,
-    Settle,
-    State,
-    ToState,
-    Write,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     AbortAsked,
     Answered,
     AnyRecord,
@@ -57,7 +37,27 @@ from offsetwatch.remedy.model.records import (
     Turned,
     Verified,
 )
-from offsetwatch.remedy.views import words
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Copy,
+    Create,
+    Delete,
+    DeleteTopic,
+    Expect,
+    Freeze,
+    Frozen,
+    Pair,
+    Prove,
+    Raw,
+    Reset,
+    Restart,
+    Settle,
+    State,
+    ToState,
+    Write,
+)
+from offsetwatch.remedy.views import plan_text
 
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
@@ -94,13 +94,13 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
 def test_every_step_is_told(step: AnyStep, said: str) -> None:
-    assert words.doing(step) == said
+    assert plan_text.doing(step) == said
 
 
 def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> None:
-    assert words.pairs_of(Alter((A, B))) == ("a -> 1", "b -> none")
-    assert words.pairs_of(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
-    assert words.pairs_of(Expect((A,))) == ()
+    assert plan_text.pairs_of(Alter((A, B))) == ("a -> 1", "b -> none")
+    assert plan_text.pairs_of(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
+    assert plan_text.pairs_of(Expect((A,))) == ()
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> 
 def test_a_record_says_what_is_new_while_the_plan_is_carried_out(
     record: StepRecord, said: str
 ) -> None:
-    assert words.of_record(record, BEGUN) == said
+    assert plan_text.of_record(record, BEGUN) == said
 
 
 @pytest.mark.parametrize(("sent", "again"), [(0, ""), (1, ""), (2, " (request 2)")])
 def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None:
     record = Intended(at=1.0, index=3, undoing=False)
     said = f"orders: set the offsets of 2 source partitions{again}"
-    assert words.of_record(record, replace(BEGUN, sent=sent)) == said
+    assert plan_text.of_record(record, replace(BEGUN, sent=sent)) == said
 
 
 def test_waiting_and_going_on_are_told() -> None:
-    assert (words.waiting("for tasks"), words.waiting("")) == ("waiting: for tasks", "")
+    assert (plan_text.waiting("for tasks"), plan_text.waiting("")) == ("waiting: for tasks", "")
     said = "continuing plan p1 (alter offsets), which was not finished"
-    assert words.taken_up(BEGUN) == said
+    assert plan_text.taken_up(BEGUN) == said
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_waiting_and_going_on_are_told() -> None:
 )
 def test_an_end_is_told(ending: Ending, said: str) -> None:
     ended = replace(BEGUN, ended=Ended(at=1.0, ending=ending, said="x"))
-    assert words.ending(ended, "") == said
+    assert plan_text.ending(ended, "") == said
 
 
 def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
     ended = replace(BEGUN, ended=Ended(at=1.0, ending=Ending.SUCCEEDED, said=""))
     vouched = {
-        definite: words.ending(replace(ended, definite=definite), "").partition("back")[2]
+        definite: plan_text.ending(replace(ended, definite=definite), "").partition("back")[2]
         for definite in (None, True, False)
     }
     assert vouched[None] == ""
@@ -218,9 +218,9 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
 def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
     progress: Progress, said: str
 ) -> None:
-    told = words.ending(progress, "--config F")
+    told = plan_text.ending(progress, "--config F")
     assert told.startswith(f"{said}{RESUME}")
-    assert words.cut_off(progress, "").startswith(f"{said}`offsetwatch plan recover p1`")
+    assert plan_text.cut_off(progress, "").startswith(f"{said}`offsetwatch plan recover p1`")
 
 
 DOUBT = " The request may still take effect: "
@@ -249,12 +249,12 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
     more: dict[str, object], parts: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
     progress = replace(BEGUN, **{"parked": PARKED, **more})  # type: ignore[arg-type]
-    told = words.ending(progress, "--config F")
+    told = plan_text.ending(progress, "--config F")
     assert told.startswith("orders: stopped half way, at the step: ")
     for part in ("source partitions: it moved.", "or some of each.", RESUME, *parts):
         assert part in told
     assert not [part for part in missing if part in told]
-    assert "`offsetwatch plan recover p1`" in words.ending(progress, "")
+    assert "`offsetwatch plan recover p1`" in plan_text.ending(progress, "")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
     subject = msgspec.structs.replace(PLAN.subject, driver=driver)
     plan = msgspec.structs.replace(PLAN, subject=subject)
     progress = replace(BEGUN, **{"plan": plan, "parked": PARKED, **more})  # type: ignore[arg-type]
-    told = words.ending(progress, options)
+    told = plan_text.ending(progress, options)
     begins = "for the old offsets, `offsetwatch offsets import --offsets '/b/one backup' "
     assert (begins in told) is (command is not None)
     assert command is None or f"{begins}{command}`" in told
@@ -286,7 +286,7 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
 def test_the_resource_that_a_plan_was_for_is_named() -> None:
     subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", place="kafka/mm2")
     plan = msgspec.structs.replace(PLAN, subject=subject)
-    told = words.ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
+    told = plan_text.ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
     assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in told
 
 
@@ -358,4 +358,4 @@ REFUSED = Refused(
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
 def test_every_record_of_the_past_is_told(record: AnyRecord, said: str) -> None:
-    assert words.recorded(record) == said
+    assert plan_text.recorded(record) == said

@@ -12,10 +12,10 @@ import pytest
 from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.errors import Malformed
-from offsetwatch.remedy.journal import Journal
+from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Create, State
-from offsetwatch.remedy.model.records import Ending
-from offsetwatch.remedy.runner import Result, Runner
 from offsetwatch.toolbox.changes import Author, Prepared
 from offsetwatch.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
 

@@ -19,8 +19,8 @@ from offsetwatch.cli.output import OutputFormat
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.remedy.journal import NAME, Entry, Journal
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.journal.journal import NAME, Entry, Journal
+from offsetwatch.remedy.model.journal_records import (
     AbortAsked,
     AnyRecord,
     Approved,
@@ -35,7 +35,7 @@ from offsetwatch.remedy.model.records import (
     Rejected,
     Turned,
 )
-from offsetwatch.remedy.views import words
+from offsetwatch.remedy.views import plan_text as words
 
 OK, UNKNOWN = 0, 1
 

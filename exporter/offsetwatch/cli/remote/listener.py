@@ -32,7 +32,7 @@ from offsetwatch.errors import (
     Unreachable,
 )
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.desk import GuardTold, PlanState
+from offsetwatch.remedy.model.service_api import GuardTold, PlanState
 
 PREFIX: Final = "/api/v1"
 TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer

@@ -15,8 +15,8 @@ import msgspec
 from offsetwatch.cli.remote.listener import Asking, Listener, Problem, Reply
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model import desk
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     BackupRow,
     Damaged,
@@ -98,7 +98,9 @@ class RemoteDesk:
             None if answer.status == httpx.codes.NOT_FOUND else self._asking.read(answer, PlanTold)
         )
 
-    def propose(self, asked: desk.Asked, by: str) -> Proposed | KeyReused | desk.Refused | NotFound:
+    def propose(
+        self, asked: service_api.Asked, by: str
+    ) -> Proposed | KeyReused | service_api.Refused | NotFound:
         """See Desk."""
         del by
         body: dict[str, Any] = {
@@ -118,7 +120,7 @@ class RemoteDesk:
             new = answer.status == httpx.codes.CREATED
             return Proposed(row=self._asking.read(answer, PlanRow), new=new)
         found = self._no(answer)
-        if isinstance(found, KeyReused | desk.Refused | NotFound):
+        if isinstance(found, KeyReused | service_api.Refused | NotFound):
             return found
         raise self._asking.strange(answer)
 
@@ -217,7 +219,9 @@ class RemoteDesk:
 
     def _no(
         self, answer: Reply
-    ) -> NotFound | Stale | Expired | SelfApproval | AlreadyDecided | KeyReused | desk.Refused:
+    ) -> (
+        NotFound | Stale | Expired | SelfApproval | AlreadyDecided | KeyReused | service_api.Refused
+    ):
         problem = self._asking.read(answer, Problem)
         match problem.error:
             case "not_found" | "unknown_connector":
@@ -233,7 +237,7 @@ class RemoteDesk:
             case "idempotency_key_reused":
                 return KeyReused()
             case "refused":
-                return desk.Refused(said=problem.message, guards=problem.guards)
+                return service_api.Refused(said=problem.message, guards=problem.guards)
         raise self._asking.strange(answer)
 
 

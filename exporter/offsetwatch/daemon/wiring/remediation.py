@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 from offsetwatch.clock import Clock, SteadyClock
 from offsetwatch.config import Config
-from offsetwatch.remedy.brokers import KafkaBrokers
-from offsetwatch.remedy.drivers.quarantine import quarantine_of
-from offsetwatch.remedy.drivers.rest_sight import Sight
-from offsetwatch.remedy.drivers.strimzi_owners import Resources
-from offsetwatch.remedy.drivers.whole import connect_of, driver_of
-from offsetwatch.remedy.finding import WindowFinder
-from offsetwatch.remedy.gathering import Gatherer, Time
-from offsetwatch.remedy.journal import Publish
-from offsetwatch.remedy.ledger import Ledger
+from offsetwatch.remedy.drivers.factory import connect_of, driver_of
+from offsetwatch.remedy.drivers.quarantine.store import quarantine_of
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.strimzi.ownership import Resources
+from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
+from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
+from offsetwatch.remedy.gather.poison_locator import WindowFinder
+from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.journal.journal import Publish
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.planner import Planner
-from offsetwatch.remedy.policies import policy_of
+from offsetwatch.remedy.policy_settings import policy_of
 from offsetwatch.state.snapshot import Snapshot
 
 

@@ -17,10 +17,10 @@ from offsetwatch.decode.java_values import trimmed, values_of
 from offsetwatch.decode.jsontext import is_flat_map, parse
 from offsetwatch.history.audit.differences import Item, Kind, Record, Span
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.journal import Entry
+from offsetwatch.remedy.journal.journal import Entry
+from offsetwatch.remedy.model.journal_records import Ended, Ending, Kept, Opened, Verified
 from offsetwatch.remedy.model.plan import Alter, Copy, Pair, Plan, Reset, Write
 from offsetwatch.remedy.model.quarantine import receipt_id
-from offsetwatch.remedy.model.records import Ended, Ending, Kept, Opened, Verified
 
 _UNDONE: Final = frozenset({Ending.RESTORED, Ending.UNCHANGED})
 _CONNECTS_OWN: Final = "org.apache.kafka.connect.transforms."

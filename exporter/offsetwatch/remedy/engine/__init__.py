@@ -1,16 +1,17 @@
 """What to do next, given how far a plan is and what has just been seen: a pure function.
 
-Every move says which records to append before its command is carried out, so a crash between any
-two moves is a place that another process can start from. Nothing is asked for that was not written
-down first; nothing that may have been asked for is asked for again before the world has been looked
-at for long enough, and never more than a few times.
+Every command says which records to append before it is carried out, so a crash between any two is a
+place that another process can start from. Nothing is requested that was not written down first;
+nothing that may have been requested is requested again before the state has been read for long
+enough, and never more than a few times.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from offsetwatch.remedy.engine.moves import (
+from offsetwatch.remedy.engine.progress import Limits, Progress, applied, replayed
+from offsetwatch.remedy.engine.protocol import (
     Aborted,
     Begun,
     Blind,
@@ -34,21 +35,9 @@ from offsetwatch.remedy.engine.moves import (
     Tried,
     Unkept,
 )
-from offsetwatch.remedy.engine.progress import Limits, Progress, applied, replayed
 from offsetwatch.remedy.engine.undo import changes, irreversible, way_back
 from offsetwatch.remedy.model.driver import Answer, Look, Standing
-from offsetwatch.remedy.model.plan import (
-    Alter,
-    Copy,
-    Create,
-    Expect,
-    Freeze,
-    Plan,
-    Proof,
-    Settle,
-    ToState,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     Cause,
     Ended,
@@ -61,6 +50,17 @@ from offsetwatch.remedy.model.records import (
     StepRecord,
     Turned,
     Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    Copy,
+    Create,
+    Expect,
+    Freeze,
+    Plan,
+    Proof,
+    Settle,
+    ToState,
 )
 
 _PAUSES_S = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 5.0)

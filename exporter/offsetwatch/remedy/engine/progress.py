@@ -7,18 +7,7 @@ from typing import Final
 
 from offsetwatch.remedy.engine.undo import changes, expected, harmless
 from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import (
-    Alter,
-    AnyStep,
-    Copy,
-    Frozen,
-    Plan,
-    Proof,
-    Reset,
-    State,
-    ToState,
-)
-from offsetwatch.remedy.model.records import (
+from offsetwatch.remedy.model.journal_records import (
     Answered,
     AnyRecord,
     Ended,
@@ -30,6 +19,17 @@ from offsetwatch.remedy.model.records import (
     StepRecord,
     Turned,
     Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Copy,
+    Frozen,
+    Plan,
+    Proof,
+    Reset,
+    State,
+    ToState,
 )
 
 AWAKE_S: Final = 10.0  # time enough for a task to start, where it can

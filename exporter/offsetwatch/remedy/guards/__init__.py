@@ -1,8 +1,8 @@
-"""What speaks for and against a remedy: numbered guards over facts, each a small pure function.
+"""What speaks for and against a plan: numbered guards over facts, each a small pure function.
 
 A guard passes, denies, or does not know, which denies too. It names the facts it rests on by its
 parameters, so that one of them unknown is an unknown answer without its doing. Nothing here looks
-anything up; nothing here is ever passed over because it was not asked.
+anything up, and no guard is passed over because it was not asked.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from offsetwatch.remedy.guards.table import ELSEWHERE, GUARDS, Guard, Reach
 from offsetwatch.remedy.model.facts import Facts, Kind
+from offsetwatch.remedy.model.guard_answer import Answer, GuardAnswer, Stage
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import FLEET, Policy, scope_of
-from offsetwatch.remedy.model.replies import Answer, GuardAnswer, Stage
 
 __all__ = [
     "ELSEWHERE",

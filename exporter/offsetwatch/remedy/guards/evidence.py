@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.remedy.model.facts import Signal
-from offsetwatch.remedy.model.fleet import Whose
+from offsetwatch.remedy.model.fleet_state import Whose
+from offsetwatch.remedy.model.guard_answer import Reply, denies, held, passes, unknown
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.replies import Reply, denies, held, passes, unknown
 
 SILENT_S: Final = 900.0  # of what never fails: a topic without traffic looks the same for a while
 SIGNALS: Final = 3

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from offsetwatch.remedy.guards import bounds, evidence, ourselves, world
+from offsetwatch.remedy.guards import connector as world
+from offsetwatch.remedy.guards import daemon as ourselves
+from offsetwatch.remedy.guards import evidence
+from offsetwatch.remedy.guards import limits as bounds
 from offsetwatch.remedy.model.facts import Kind
+from offsetwatch.remedy.model.guard_answer import Reply, Stage
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.remedy.model.replies import Reply, Stage
 
 
 class Reach(StrEnum):

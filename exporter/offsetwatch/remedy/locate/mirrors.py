@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from offsetwatch.model.evidence import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate import native
-from offsetwatch.remedy.locate.poison import (
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.search import (
     Answer,
     Identified,
     MirrorSubject,
@@ -117,7 +117,7 @@ def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
         *_gap(suspect, record),
     )
     return _identified(
-        subject, suspect, record, "checksum", evidence, recommend=(native.OTHER_REPLICAS,)
+        subject, suspect, record, "checksum", evidence, recommend=(recommendations.OTHER_REPLICAS,)
     )
 
 
@@ -125,7 +125,7 @@ def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
 
 
 def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | None) -> Answer:
-    recommend = native.for_size(subject.connect_version)
+    recommend = recommendations.for_size(subject.connect_version)
     evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
     if size is None:
         evidence = (EvidenceItem("size that was refused", "not named"),)

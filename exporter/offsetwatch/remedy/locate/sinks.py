@@ -18,9 +18,10 @@ from offsetwatch.model.evidence import PARTITIONS, RECORDS, Evidence, EvidenceIt
 from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify.stages import PUT
-from offsetwatch.remedy.locate import native
-from offsetwatch.remedy.locate.coordinates import Coordinates, in_dead_letters, in_log
-from offsetwatch.remedy.locate.poison import (
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.connect_error_log import Coordinates, in_dead_letters, in_log
+from offsetwatch.remedy.locate.converter_check import STAGES, against, converters_at, decode, untold
+from offsetwatch.remedy.locate.search import (
     Answer,
     Identified,
     NotIdentified,
@@ -37,7 +38,6 @@ from offsetwatch.remedy.locate.poison import (
     whole_number,
     with_field,
 )
-from offsetwatch.remedy.locate.sink_decode import STAGES, against, converters_at, decode, untold
 from offsetwatch.remedy.model.plan import Pair
 
 OFFSET_FIELD: Final = "kafka_offset"
@@ -124,7 +124,9 @@ def _corrupt(subject: SinkSubject, found: tuple[Suspect, ...]) -> Answer:
     assert record is not None
     if record.offset != suspect.place.next:
         return _gap(suspect, record)
-    return _identified(subject, suspect, record, ("checksum",), (), (native.OTHER_REPLICAS,))
+    return _identified(
+        subject, suspect, record, ("checksum",), (), (recommendations.OTHER_REPLICAS,)
+    )
 
 
 def _identified(
@@ -177,7 +179,7 @@ class _Search:
         self._uncommitted = uncommitted
         self._converters = converters_at(self._stage)
         self._decoded = decode(found, self._facts, self._stage)
-        self._recommend = native.for_sink(self._stage)
+        self._recommend = recommendations.for_sink(self._stage)
 
     def answer(self) -> Answer:
         """The record that all methods point at, if it is the one that is committed."""
@@ -193,7 +195,7 @@ class _Search:
                 f"{len(self._decoded.bad)} of {self._decoded.records} records fail our own decode: "
                 "that is what is written there, and not one record",
                 self._evidence(),
-                (native.LOOK_AT_WRITER, *self._recommend),
+                (recommendations.LOOK_AT_WRITER, *self._recommend),
             )
         pointers = sorted(set(self._pointers()), key=lambda at: _METHODS.index(at.method))
         places = {(at.at, at.offset) for at in pointers}
@@ -315,7 +317,7 @@ class _Search:
             )
         if decoded.unknown or decoded.framed:
             if untold(self._facts.converters, self._stage):
-                self._recommend = (*self._recommend, native.TELL_DEFAULTS)
+                self._recommend = (*self._recommend, recommendations.TELL_DEFAULTS)
             return self._none(
                 "not_decoded",
                 f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "

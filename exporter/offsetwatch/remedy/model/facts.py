@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from offsetwatch.remedy.model.desk import Mode
-from offsetwatch.remedy.model.fleet import Breaker, Skip, Whose
+from offsetwatch.remedy.model.fleet_state import Breaker, Skip, Whose
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Storm
+from offsetwatch.remedy.model.service_api import Mode
 
 
 class Kind(StrEnum):

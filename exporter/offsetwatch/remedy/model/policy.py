@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from offsetwatch.remedy.model.desk import Mode
-from offsetwatch.remedy.model.fleet import Skip, Whose
+from offsetwatch.remedy.model.fleet_state import Skip, Whose
 from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.service_api import Mode
 
 _RANK: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
 _DAY_S: Final = 86_400

@@ -1,1 +1,4 @@
-"""Plans and the journal as people are shown them. Pure."""
+"""Plans and the journal as operators read them: rows, texts and documents. Pure.
+
+In: records of the journal. Out: views for the command line, the page and the control listener.
+"""

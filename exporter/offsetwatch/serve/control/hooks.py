@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.remedy.model.desk import Hint
+from offsetwatch.remedy.model.service_api import Hint
 from offsetwatch.serve.control.strict import Wrong
 
 VERSION: Final = "4"

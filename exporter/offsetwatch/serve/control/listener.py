@@ -21,7 +21,7 @@ from offsetwatch.clock import Clock
 from offsetwatch.config import Control, Web
 from offsetwatch.config.schema.types import is_loopback
 from offsetwatch.errors import JournalDamaged, NotLeader
-from offsetwatch.remedy.model.desk import Desk
+from offsetwatch.remedy.model.service_api import Desk
 from offsetwatch.serve.control import answers, openapi, routes
 from offsetwatch.serve.control.access import Principal, Principals, Role
 from offsetwatch.serve.control.answers import Answer, problem, told

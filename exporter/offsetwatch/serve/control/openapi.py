@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from offsetwatch import __version__, documents
-from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.model.service_api import PlanState
 from offsetwatch.serve.control.answers import NDJSON
 from offsetwatch.serve.control.routes import PLAN_ID, PREFIX, ROUTES, Route
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     Damaged,
     Desk,

@@ -16,7 +16,7 @@ import structlog
 from offsetwatch.clock import Clock
 from offsetwatch.config import Control, Web
 from offsetwatch.model.observations import ControlSeen
-from offsetwatch.remedy.model.desk import Desk
+from offsetwatch.remedy.model.service_api import Desk
 from offsetwatch.serve.accepting import Accepting
 from offsetwatch.serve.control.connection import Bounds, Server
 from offsetwatch.serve.control.counts import Counts

@@ -15,8 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 from offsetwatch import documents
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.desk import Asked, Mode, Wish
 from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.service_api import Asked, Mode, Wish
 from offsetwatch.serve.control.strict import Wrong
 
 SHA256: Final = "^[0-9a-f]{64}$"

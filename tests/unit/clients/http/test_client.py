@@ -17,7 +17,7 @@ from offsetwatch.clients.http.webhook import Webhook
 from offsetwatch.clients.kubernetes.access import Access, exchange
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import ClientError, OffsetwatchError
-from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
+from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
 from offsetwatch.remedy.model.driver import Answer
 
 from tests.fakes.worker import ok, serving

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.desk import (
+from offsetwatch.remedy.model.service_api import (
     BackupRow,
     Breaker,
     Damaged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from offsetwatch.remedy.model.desk import Hint
+from offsetwatch.remedy.model.service_api import Hint
 from offsetwatch.serve.control.hooks import read
 from structlog.testing import capture_logs
 

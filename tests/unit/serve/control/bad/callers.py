@@ -6,7 +6,7 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from offsetwatch.remedy.model.desk import PlanState
+from offsetwatch.remedy.model.service_api import PlanState
 
 from tests.unit.serve.control.stage import BECAUSE, SKIP, control, token
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from offsetwatch.remedy.model.desk import Refused
+from offsetwatch.remedy.model.service_api import Refused
 
 from tests.unit.serve.control.stage import BECAUSE, SKIP, Stage
 

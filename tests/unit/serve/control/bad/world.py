@@ -19,8 +19,8 @@ from offsetwatch.decode.failure import failure_of
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import ConfigError, JournalDamaged, Malformed, TooLarge
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.remedy.drivers.rest_answers import of_offsets, of_request
-from offsetwatch.remedy.journal import NAME, Journal
+from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
+from offsetwatch.remedy.journal.journal import NAME, Journal
 from offsetwatch.remedy.model.driver import Answer
 
 from tests.fakes.endpoint import endpoint

@@ -1,0 +1,167 @@
+"""Writing a quarantined record back: to the topic it came from, or to another. A person asks for
+it; nothing does it by itself.
+
+What would be lost on the way, or mean more than it seems to, is said before. What was written is
+read again and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.clients.kafka.inspector import TopicSettings
+from offsetwatch.clients.records.reader import RecordReader
+from offsetwatch.clients.write.records import Outgoing, RecordWriter
+from offsetwatch.config import Kafka
+from offsetwatch.errors import ClientError, Malformed, TimedOut
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.quarantine.topic_store import READ_BACK_S, Reads, Writes
+from offsetwatch.remedy.model.quarantine import SetAside
+
+_WITHOUT_END: Final = -1
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The Kafka cluster that it is written to; each opens what it says."""
+
+    kafka: str
+    reader: Callable[[], AbstractContextManager[Reads]]
+    writer: Callable[[], Writes]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Where a record is to go.
+
+    topic           None for the one that it came from
+    keep_timestamp  whether it has its own again, or that of now
+    """
+
+    found: SetAside
+    topic: str | None = None
+    keep_timestamp: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be written, and what there is to say of it before.
+
+    outgoing    None if there is a problem
+    exact       whether its timestamp is to come back too
+    """
+
+    where: str
+    outgoing: Outgoing | None = None
+    exact: bool = True
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def target_of(kafka: str, cluster: Kafka) -> Target:
+    """A real one."""
+    properties = cluster.client_properties()
+    return Target(
+        kafka,
+        reader=lambda: RecordReader(kafka, properties, committed=False, check_crcs=False),
+        writer=lambda: RecordWriter(kafka, properties),
+    )
+
+
+def prepare(target: Target, asked: Asked, now: float) -> Prepared:
+    """Look at the topic; nothing is written. Raises ClientError."""
+    record = asked.found.record
+    topic = record.topic if asked.topic is None else asked.topic
+    with closing(target.writer()) as writer:
+        settings = writer.settings(topic)
+    if settings is None:
+        where = f"{target.kafka}/{topic}"
+        return Prepared(where, problems=(f"there is no topic {where}, and none is made",))
+    partition = record.partition % settings.partitions
+    where = f"{target.kafka}/{topic}-{partition}"
+    # 0 is what the client takes for now; a record without a time has none to keep.
+    stamp = (record.timestamp_ms or None) if asked.keep_timestamp else None
+    outgoing = Outgoing(topic, partition, record.key, record.value, record.headers, stamp)
+    if outgoing.size_bytes > settings.message_bytes_max:
+        sizes = f"it has {outgoing.size_bytes} bytes, and the topic takes"
+        problem = f"{sizes} {settings.message_bytes_max} (max.message.bytes)"
+        return Prepared(where, problems=(problem,))
+    notes = (
+        *_whose(target, asked.found, topic, settings),
+        *_place(record.partition, partition, settings),
+        *_times(asked, stamp, settings, now),
+    )
+    exact = stamp is not None and not settings.appended
+    return Prepared(where, outgoing, exact, notes=notes)
+
+
+def _whose(target: Target, found: SetAside, topic: str, settings: TopicSettings) -> tuple[str, ...]:
+    about = found.about
+    said = []
+    if (target.kafka, topic) == (about.kafka, found.record.topic):
+        said.append(
+            f"everybody who reads {topic} gets this record again, {about.connector} among them: "
+            "if nothing has changed since, it fails there again"
+        )
+        if about.topic_id and settings.topic_id and about.topic_id != settings.topic_id:
+            said.append(f"{topic} was recreated since the record was copied")
+    if settings.compacted:
+        said.append(
+            f"{topic} is compacted: this becomes the newest record of its key, and what was "
+            "written under the key since is lost"
+        )
+    return tuple(said)
+
+
+def _place(before: int, now: int, settings: TopicSettings) -> tuple[str, ...]:
+    if before == now:
+        return ()
+    return (f"it was in partition {before}, and there are {settings.partitions}: it goes to {now}",)
+
+
+def _times(asked: Asked, stamp: int | None, settings: TopicSettings, now: float) -> tuple[str, ...]:
+    if settings.appended:
+        return ("its timestamp will be the broker's: so the topic is made",)
+    if stamp is None:
+        return ("its timestamp will be that of now",) if asked.keep_timestamp else ()
+    if settings.retention_ms != _WITHOUT_END and stamp < now * 1000 - settings.retention_ms:
+        kept = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
+        wayout = "may be deleted at once: say --timestamp now if that is not meant"
+        return (f"it is older than {kept}, and {wayout}",)
+    return ()
+
+
+def carry_out(target: Target, prepared: Prepared) -> int:
+    """Write it, read it back and compare; the offset it was given.
+
+    Raises TooLarge and Refused where it was not written, TimedOut where it may have been, and
+    Malformed where it was, and is not what was sent.
+    """
+    outgoing = prepared.outgoing
+    assert outgoing is not None
+    with closing(target.writer()) as writer:
+        offset = writer.write(outgoing)
+    at = TopicPartition(outgoing.topic, outgoing.partition)
+    unread = f"it was written at {offset}, and could not be read back"
+    try:
+        with target.reader() as reader:
+            window = reader.window(
+                at, offset, until=offset + 1, count_max=1, bytes_max=1, timeout_s=READ_BACK_S
+            )
+    except ClientError as exc:
+        raise TimedOut(prepared.where, f"{unread}: {exc}") from exc
+    if not window.records:
+        raise TimedOut(prepared.where, unread)
+    found = window.records[0]
+    same = (found.key, found.value, found.headers) == (
+        outgoing.key,
+        outgoing.value,
+        outgoing.headers,
+    )
+    if not same or (prepared.exact and found.timestamp_ms != outgoing.timestamp_ms):
+        raise Malformed(prepared.where, f"what was written at {offset} is not the record")
+    return offset

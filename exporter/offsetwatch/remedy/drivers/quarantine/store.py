@@ -1,0 +1,92 @@
+"""Where copies of records are kept, as the configuration says: the topic, and files beside it for
+what is too large; or files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.clients.records.reader import RecordReader
+from offsetwatch.clients.write.records import RecordWriter
+from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.config import Config, Kafka
+from offsetwatch.config import Quarantine as Wanted
+from offsetwatch.errors import TooLarge
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
+from offsetwatch.remedy.drivers.quarantine.topic_store import Topic, TopicQuarantine
+from offsetwatch.remedy.model.quarantine import About, Kept, Receipt, SetAside
+
+_DAY_MS: Final = 86_400_000
+
+
+class Quarantines:
+    """A Quarantine. For one thread."""
+
+    def __init__(self, files: FileQuarantine, topic: TopicQuarantine | None) -> None:
+        self._files = files
+        self._topic = topic
+
+    @property
+    def name(self) -> str:
+        """See Quarantine."""
+        return self._files.name if self._topic is None else self._topic.name
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """See Quarantine."""
+        found = self._files.find(skip_key, sha256)
+        if found is None and self._topic is not None:
+            return self._topic.find(skip_key, sha256)
+        return found
+
+    def put(self, record: RawRecord, about: About) -> Receipt:
+        """See Quarantine. Raises Refused if the topic is not one to keep anything in."""
+        if self._topic is not None:
+            try:
+                return self._topic.put(record, about)
+            except TooLarge:
+                pass  # for the topic, and not for a disk
+        return self._files.put(record, about)
+
+    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+        """All copies, each with the record if it is sound; one by one, as they may be large."""
+        yield from self._files.kept()
+        if self._topic is not None:
+            yield from self._topic.kept()
+
+    def problems(self) -> tuple[str, ...]:
+        """Why nothing can be kept in the topic that is there."""
+        return () if self._topic is None else self._topic.problems()
+
+
+def quarantine_of(loaded: Config, folder: Path, clock: Clock | None = None) -> Quarantines:
+    """As the configuration says; `folder` is the state directory. Nothing is asked yet."""
+    return quarantine_at(loaded.remedy.quarantine, loaded.kafka, folder, clock)
+
+
+def quarantine_at(
+    wanted: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: Clock | None = None
+) -> Quarantines:
+    """The same of its parts."""
+    now = SystemClock() if clock is None else clock
+    files = FileQuarantine(folder, now)
+    if wanted.kafka is None:
+        return Quarantines(files, None)
+    properties = clusters[wanted.kafka].client_properties()
+    days = wanted.retention_days
+    topic = TopicQuarantine(
+        Topic(
+            kafka=wanted.kafka,
+            name=wanted.topic,
+            replication=wanted.replication_factor,
+            retention_ms=None if days is None else round(days * _DAY_MS),
+        ),
+        # Copies are held against their own hashes; a checksum would say nothing more.
+        reader=partial(RecordReader, wanted.kafka, properties, committed=False, check_crcs=False),
+        writer=partial(RecordWriter, wanted.kafka, properties),
+        clock=now,
+    )
+    return Quarantines(files, topic)

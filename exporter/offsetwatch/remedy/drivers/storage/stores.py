@@ -1,0 +1,307 @@
+"""Where Connect keeps source offsets, to be read and written without Connect: a topic, or the file
+of a standalone worker.
+
+Called by the storage driver, by the REST driver for what Connect cannot do itself, and by places,
+which only read. Nothing is kept between calls but connections, and since when nobody else wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from offsetwatch.clients.connect.standalone_worker import entries_of, running
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import (
+    LogRecord,
+    Progress,
+    StorageAdmin,
+    ends_of,
+    read_whole,
+)
+from offsetwatch.clients.write.offsets import (
+    Keyed,
+    Written,
+    locked,
+    replace_file,
+    write_records,
+)
+from offsetwatch.clock import utc
+from offsetwatch.errors import ClientError, Conflict, NotFound
+from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.plan import Raw
+from offsetwatch.remedy.model.stored_offsets import Contents, Stored, value_bytes
+from offsetwatch.state.clock_skew import is_later
+
+Write = Callable[[str, Mapping[str, Any], str, Sequence[Keyed]], Written]
+_SHOWN_MAX: Final = 5
+
+
+class Storage(Protocol):
+    """See the module. Every call may raise ClientError."""
+
+    @property
+    def where(self) -> str:
+        """`kafka/topic`, or the path of a file."""
+
+    def identity(self) -> str | None:
+        """What it is, whatever it is called."""
+
+    def contents(self, progress: Progress | None = None) -> Contents:
+        """All that is there now."""
+
+    def busy(self) -> tuple[str, ...]:
+        """What speaks for somebody who would write over what we write; nothing if nobody can."""
+
+    def unsettled(self, contents: Contents, now: float) -> str | None:
+        """Why somebody unseen may still be about, who wrote these contents just now."""
+
+    def write(self, records: tuple[Raw, ...]) -> Outcome:
+        """All of them, at once as far as the storage can. Raises only if nothing was written."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Workers(NamedTuple):
+    """Those who write to a topic.
+
+    group       all of them are its members
+    flush_s     after so long without a record one that runs would have written one
+    """
+
+    group: str
+    flush_s: float
+
+
+class TopicStorage:
+    """An offsets topic.
+
+    kafka       the cluster's name for people
+    properties  librdkafka's, `bootstrap.servers` among them
+    workers     None where somebody else sees to it that none writes
+    """
+
+    def __init__(
+        self,
+        kafka: str,
+        properties: Mapping[str, Any],
+        topic: str,
+        *,
+        workers: Workers | None,
+        in_envelope: tuple[bool, bool] = (False, False),
+        admin: StorageAdmin | None = None,
+        open_reader: Callable[[], TailReader] | None = None,
+        write: Write = write_records,
+    ) -> None:
+        self.topic = topic
+        self._kafka = kafka
+        self._properties = properties
+        self._workers = workers
+        self._in_envelope = in_envelope
+        self._admin = StorageAdmin(kafka, properties) if admin is None else admin
+        self._open = open_reader or (lambda: TailReader(kafka, properties))
+        self._write = write
+        self._theirs: tuple[frozenset[tuple[int | None, int | None]], float] | None = None
+
+    @property
+    def where(self) -> str:
+        """The cluster and the topic."""
+        return f"{self._kafka}/{self.topic}"
+
+    def identity(self) -> str | None:
+        """The id of the Kafka cluster."""
+        return self._admin.cluster_id()
+
+    def contents(self, progress: Progress | None = None) -> Contents:
+        """The newest record of each key in each partition."""
+        ends = ends_of(self._admin, self.topic)
+        records = read_whole(self._admin, self._open, self.topic, until=ends, progress=progress)
+        return contents_of(self.where, records, ends.partitions, in_envelope=self._in_envelope)
+
+    def history(self, progress: Progress | None = None) -> Iterator[LogRecord]:
+        """Every record that is still there."""
+        return read_whole(self._admin, self._open, self.topic, progress=progress)
+
+    def busy(self) -> tuple[str, ...]:
+        """The workers in the group, and transactions that are open."""
+        if self._workers is None:
+            return ()
+        found = []
+        group = self._workers.group
+        members = self._admin.members(group)
+        if members:
+            more = f" and {len(members) - _SHOWN_MAX} more" if len(members) > _SHOWN_MAX else ""
+            shown = ", ".join(members[:_SHOWN_MAX])
+            found.append(f"group {group} has workers: {shown}{more}")
+        try:
+            held = ends_of(self._admin, self.topic).held
+        except NotFound:
+            held = ()
+        found += [f"a transaction is open in partition {number} of {self.where}" for number in held]
+        return tuple(found)
+
+    def unsettled(self, contents: Contents, now: float) -> str | None:
+        """A worker that has lost its group goes on until it notices, and commits once more. It is
+        done where its records are certainly older than a flush, as they are dated by its clock, or
+        where none came for as long while we looked.
+        """
+        theirs = [at for at in contents.stored if at.at and not at.ours]
+        newest = max((at.at or 0.0 for at in theirs), default=None)
+        flush_s = 0.0 if self._workers is None else self._workers.flush_s
+        if newest is None or is_later(now, newest + flush_s):
+            return None
+        places = frozenset((at.kpartition, at.koffset) for at in theirs)
+        if self._theirs is None or self._theirs[0] != places or self._theirs[1] > now:
+            self._theirs = (places, now)
+        until = self._theirs[1] + flush_s
+        if now >= until:
+            return None
+        # The moments and not how long it is until then: the same sentence is told once.
+        return (
+            f"the newest record of {self.where} is of {_clock(newest)} by its worker's clock; that "
+            f"no worker commits again is known at {_clock(until)}"
+        )
+
+    def write(self, records: tuple[Raw, ...]) -> Outcome:
+        """One idempotent producer, all acknowledgements."""
+        count = self._admin.shape(self.topic)[1]
+        wanted = []
+        for record in records:
+            if record.kpartition is None or not 0 <= record.kpartition < count:
+                return Outcome(Answer.NACK, f"{self.where} has no partition {record.kpartition}")
+            key = base64.b64decode(record.key)
+            wanted.append(Keyed(record.kpartition, key, value_bytes(record)))
+        done = self._write(self._kafka, self._properties, self.topic, wanted)
+        if done.failed is None:
+            said = f"{done.acknowledged} record(s) written to {self.where}"
+            return _unless(self.busy, Outcome(Answer.ACK, said))
+        said = f"{done.acknowledged} of {len(wanted)} record(s) written: {done.failed}"
+        return Outcome(Answer.NACK if done.certain else Answer.IN_DOUBT, said)
+
+    def close(self) -> None:
+        """Close what the admin holds."""
+        self._admin.close()
+
+
+class FileStorage:
+    """The offsets file of a standalone worker on this machine.
+
+    properties  the worker's own file, which its process names
+    urls        where its REST API would answer
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        properties: Path,
+        urls: tuple[str, ...],
+        in_envelope: tuple[bool, bool] = (False, False),
+    ) -> None:
+        self.path = path
+        self._properties = properties
+        self._urls = urls
+        self._in_envelope = in_envelope
+
+    @property
+    def where(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    def identity(self) -> str | None:
+        """A file has none that would outlive being replaced."""
+        return None
+
+    def contents(self, progress: Progress | None = None) -> Contents:
+        """All entries. A file that is not there yet is a worker that has no offsets yet, if at
+        least its folder is.
+        """
+        entries = self._entries()
+        if progress is not None:
+            progress(len(entries), len(entries))
+        return Contents(
+            where=self.where,
+            stored=tuple(Stored(key, value) for key, value in entries),
+            partitions=None,
+            keys_in_envelope=self._in_envelope[0],
+            values_in_envelope=self._in_envelope[1],
+        )
+
+    def busy(self) -> tuple[str, ...]:
+        """Processes that have the file or name it, what answers, and who holds a lock."""
+        found = running(self.path, self._properties, self._urls)
+        try:
+            with locked(self.path):
+                pass
+        except Conflict as exc:
+            found = (*found, exc.detail)
+        return found
+
+    def unsettled(self, contents: Contents, now: float) -> str | None:
+        """Nobody writes here unseen: a process that did is gone with all that it would write."""
+        del contents, now
+        return None
+
+    def write(self, records: tuple[Raw, ...]) -> Outcome:
+        """All at once: the file is replaced, and what it was stays beside it."""
+        with locked(self.path):
+            entries = dict(self._entries())
+            for record in records:
+                # Connect itself keeps the key of what was removed.
+                entries[base64.b64decode(record.key)] = value_bytes(record)
+            kept = replace_file(self.path, tuple(entries.items()))
+        beside = "" if kept is None else f"; what it was is kept as {kept.name}"
+        said = f"{len(records)} entries written to {self.where}{beside}"
+        return _unless(self.busy, Outcome(Answer.ACK, said))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _entries(self) -> tuple[tuple[bytes | None, bytes | None], ...]:
+        try:
+            return entries_of(self.path)
+        except NotFound:
+            if not self.path.parent.is_dir():
+                raise
+            return ()
+
+
+def contents_of(
+    where: str,
+    records: Iterable[LogRecord],
+    partitions: int,
+    *,
+    in_envelope: tuple[bool, bool] = (False, False),
+) -> Contents:
+    """What a topic holds of which these are all records, each partition in the order of its log."""
+    newest: dict[tuple[bytes | None, int], Stored] = {}
+    for at in records:
+        newest[at.key, at.kpartition] = Stored(
+            at.key, at.value, at.kpartition, at.koffset, at.at, ours=at.ours
+        )
+    return Contents(
+        where=where,
+        stored=tuple(newest.values()),
+        partitions=partitions,
+        keys_in_envelope=in_envelope[0],
+        values_in_envelope=in_envelope[1],
+    )
+
+
+def _clock(at: float) -> str:
+    return utc(at).strftime("%H:%M:%S UTC")
+
+
+def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
+    """A worker that began just before the write may have read what was there before it."""
+    try:
+        others = busy()
+    except ClientError as exc:
+        others = (str(exc),)
+    if not others:
+        return outcome
+    said = f"{outcome.said}; but a worker may have begun meanwhile: {'; '.join(others)}"
+    return Outcome(Answer.IN_DOUBT, said)

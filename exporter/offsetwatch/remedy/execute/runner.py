@@ -1,0 +1,391 @@
+"""Carries a plan out: asks the engine, writes down what it says, does it, and asks again.
+
+The only caller of drivers. One runner works on one connector at a time; what it was about to do is
+in the journal before it does it, so that `recover` can go on wherever another one was cut off.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.clock import Clock
+from offsetwatch.errors import (
+    ClientError,
+    Conflict,
+    Denied,
+    JournalDamaged,
+    Refused,
+    Throttled,
+    Unreachable,
+    Unsettled,
+)
+from offsetwatch.remedy import engine
+from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
+from offsetwatch.remedy.engine.protocol import (
+    Aborted,
+    Blind,
+    CarryOut,
+    Command,
+    End,
+    Event,
+    Found,
+    Identified,
+    Identify,
+    Interrupted,
+    Keep,
+    LookAt,
+    Looked,
+    Move,
+    Pause,
+    Paused,
+    Recheck,
+    Rechecked,
+    TakenUp,
+    Tried,
+    Unkept,
+)
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import Against, Journal
+from offsetwatch.remedy.model.driver import Answer, Driver, Outcome
+from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Kept, Opened, Proposed
+from offsetwatch.remedy.model.plan import Copy, Frozen, Plan
+from offsetwatch.remedy.model.plan_templates import skip_key_of_any
+from offsetwatch.remedy.views import plan_text
+
+Tell = Callable[[str], None]
+Rechecker = Callable[[Frozen], tuple[str, ...]]
+Asked = Callable[[], Interrupted | Aborted | None]
+"""Called before looks and waits: whether somebody wants the plan to end, or to be undone. It may
+raise, and then leaves the plan to whoever recovers it.
+"""
+
+_CODES: Final = {
+    Cause.REFUSED: 3,
+    Cause.CHANGED: 4,
+    Cause.TIMED_OUT: 3,
+    Cause.UNREACHABLE: 7,
+    Cause.UNAUTHORISED: 6,
+    Cause.INTERRUPTED: 3,
+}
+LOOK_S_MAX: Final = 30.0  # what was seen longer ago was seen before this process stood still
+_PLACES_TO_ASK: Final = (LookAt, Pause, Keep)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a plan stands when the runner lets go of it.
+
+    said        what happened, and what a person must decide if anything; for people
+    cause       why it did not go on; None of one that succeeded
+    definite    whether the connector vouches for its new offsets; None where that is no question
+    frozen      all offsets as they were before; None if it did not come to that
+    backup      where these are kept; None likewise
+    """
+
+    plan_id: str
+    ending: Ending
+    said: str
+    cause: Cause | None
+    definite: bool | None
+    frozen: Frozen | None
+    backup: str | None
+
+    @property
+    def exit_code(self) -> int:
+        """See docs/commands.md: 0 as requested, 1 done without effect, 3 denied, 4 the cluster
+        changed, 5 an operator must decide, 6 unauthorised, 7 unreachable.
+        """
+        return exit_code(self.ending, self.cause)
+
+    @property
+    def over(self) -> bool:
+        """Whether place and connector are free again."""
+        return self.ending not in {Ending.PARKED, Ending.IN_DOUBT}
+
+
+def exit_code(ending: Ending, cause: Cause | None) -> int:
+    """Of a verb that waited for a plan; see Result."""
+    if ending in {Ending.PARKED, Ending.IN_DOUBT}:
+        return 5
+    if ending is Ending.INEFFECTIVE and cause in {Cause.CHANGED, Cause.TIMED_OUT}:
+        return 1
+    return 0 if cause is None else _CODES[cause]
+
+
+def fresh_plan_id(now: float) -> str:
+    """Sorts by time, and can be read out over a telephone."""
+    moment = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{moment}-{secrets.token_hex(3)}"
+
+
+def planned(journal: Journal, plan_id: str) -> Plan:
+    """The plan of this id. Raises KeyError if the journal has none."""
+    records = journal.records(plan_id)
+    if not records:
+        raise KeyError(plan_id)
+    first = records[0]
+    assert isinstance(first, Opened | Proposed)
+    return first.plan
+
+
+def resolve(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
+    """Close an open plan and leave everything as it is: a person has decided. False if it was
+    closed already. Raises Busy if somebody works on it; KeyError if there is none.
+    """
+    at = planned(journal, plan_id).subject
+    with journal.at_work(at.place, at.connector, _iso(now)):
+        if journal.open_plan(at.place, at.connector) != plan_id:
+            return False
+        journal.append(plan_id, (Ended(at=now, ending=Ending.RESOLVED, said=because),))
+        return True
+
+
+def options_at(folder: Path, options: str) -> str:
+    """What a person adds to a command that is to reach this journal, and the place as before."""
+    return shlex.join((*shlex.split(options), "--state-dir", str(folder)))
+
+
+def _iso(now: float) -> str:
+    return datetime.fromtimestamp(now, tz=UTC).isoformat(timespec="seconds")
+
+
+class Runner:
+    """See the module. `tell` is given what goes on, in sentences for people; `options` are what a
+    person adds to a command of ours that is to reach the same place (`--config F`), so that those
+    that are told can be copied.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        driver: Driver,
+        clock: Clock,
+        tell: Tell,
+        pause: Callable[[float], None] = time.sleep,
+        limits: Limits | None = None,
+        options: str = "",
+        asked: Asked = lambda: None,
+    ) -> None:
+        self._journal = journal
+        self._driver = driver
+        self._clock = clock
+        self._tell = tell
+        self._pause = pause
+        self._limits = limits or Limits()
+        self._options = options
+        self._asked = asked
+        self._answered: tuple[object, ...] = ()
+        self._told = ""
+        self._interrupted = False
+        self._reached: Progress | None = None
+        self._looked_at = 0.0
+
+    def run(
+        self, plan: Plan, recheck: Rechecker | None = None, against: Against = lambda: None
+    ) -> Result:
+        """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
+        it answers speaks against going on. Raises Busy, Unfinished, or Overtaken (Journal.open,
+        which asks `against`), having done nothing.
+        """
+        at = plan.subject
+        with self._journal.at_work(at.place, at.connector, self._since()):
+            move = engine.begin(plan, self._clock.now(), self._limits)
+            (opened,) = move.records
+            assert isinstance(opened, Opened)
+            self._journal.open(plan, opened, against)
+            return self._carry_on(move._replace(records=()), recheck)
+
+    def recover(self, plan_id: str) -> Result:
+        """Go on with a plan whose process is gone, or which was parked: to its end if a change may
+        have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
+        """
+        at = planned(self._journal, plan_id).subject
+        with self._journal.at_work(at.place, at.connector, self._since()):
+            progress = replayed(self._journal.records(plan_id), self._limits)
+            if progress.ended is not None:
+                return self._result(progress)
+            self._say(plan_text.taken_up(progress))
+            return self._carry_on(engine.step(progress, TakenUp(), self._clock.now()), None)
+
+    def finish_earlier(self, place: str, connector: str) -> Result | None:
+        """Recover the plan that is open for this connector; None if none is."""
+        plan_id = self._journal.open_plan(place, connector)
+        return None if plan_id is None else self.recover(plan_id)
+
+    def _since(self) -> str:
+        return _iso(self._clock.now())
+
+    def _carry_on(self, move: Move, recheck: Rechecker | None) -> Result:
+        """To the end of the plan. Whatever ends this before, the person who waits is told what is
+        left behind, and how to go on.
+        """
+        self._reached = move.progress
+        try:
+            return self._to_its_end(move, recheck)
+        except JournalDamaged as exc:  # a full disk: nothing may be done that is not written down
+            return self._result(self._reached, f"{exc}. {self._left_behind()}")
+        except BaseException:
+            self._say(self._left_behind())
+            raise
+
+    def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
+        plan = move.progress.plan
+        while True:
+            self._journal.append(plan.plan_id, move.records)
+            self._reached = move.progress
+            for record in move.records:
+                self._say(plan_text.of_record(record, move.progress))
+            if isinstance(move.command, End):
+                return self._result(move.progress)
+            event: Event | None = self._wanted(move)
+            if event is None:
+                event = self._event(move.command, plan, recheck)
+            move = engine.step(move.progress, event, self._clock.now())
+
+    def _wanted(self, move: Move) -> Interrupted | Aborted | None:
+        """What somebody wants of it, once for each place that a plan comes to: where it can not be
+        done the engine goes on.
+        """
+        at = move.progress
+        place = (at.index, at.undoing, at.sent)
+        if not isinstance(move.command, _PLACES_TO_ASK) or place == self._answered[:3]:
+            return None
+        found = self._asked()
+        if found is not None:
+            self._answered = place
+        return found
+
+    def _left_behind(self) -> str:
+        assert self._reached is not None
+        return plan_text.cut_off(self._reached, options_at(self._journal.folder, self._options))
+
+    def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        """What comes of the command. The first Ctrl-C is an event, the second ends the process: the
+        journal is for that.
+        """
+        try:
+            return self._done(command, plan, recheck)
+        except KeyboardInterrupt:
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            self._say("interrupted: coming to a safe end; once more ends at once")
+            if isinstance(command, CarryOut):
+                return Tried(Outcome(Answer.IN_DOUBT, "interrupted before there was an answer"))
+            return Interrupted()
+
+    def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        match command:
+            case CarryOut():
+                return self._tried(command)
+            case Pause():
+                self._say(plan_text.waiting(command.said))
+                self._pause(command.seconds)
+                return Paused()
+            case _:
+                try:
+                    return self._seen(command, plan, recheck)
+                except ClientError as exc:
+                    denied = isinstance(exc, Denied)
+                    return Blind(Cause.UNAUTHORISED if denied else Cause.UNREACHABLE, str(exc))
+
+    def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+        self._looked_at = self._clock.now()
+        match command:
+            case Identify():
+                return Identified(self._driver.identity())
+            case LookAt():
+                return Looked(self._driver.look(command.step, command.before))
+            case Keep():
+                return self._kept(plan)
+            case Recheck():
+                return Rechecked(self._speaks_against(plan, command.frozen, recheck))
+            case _:
+                raise AssertionError(command)
+
+    def _speaks_against(
+        self, plan: Plan, frozen: Frozen, recheck: Rechecker | None
+    ) -> tuple[str, ...]:
+        other = self._skipped_by(plan)
+        if other not in {None, plan.plan_id}:
+            return (f"this record was skipped by plan {other} already",)
+        return () if recheck is None else recheck(frozen)
+
+    def _skipped_by(self, plan: Plan) -> str | None:
+        if plan.remedy is None or plan.remedy.skip_key is None:
+            return None
+        other = self._journal.skipped_by(plan.remedy.skip_key)
+        copy = next((step for step in plan.steps if isinstance(step, Copy)), None)
+        if other is not None or copy is None:
+            return other
+        other = self._journal.skipped_by(skip_key_of_any(plan.subject, copy.record))
+        if other is None:
+            return None
+        first = self._journal.records(other)[0]
+        mine = isinstance(first, Opened | Proposed) and first.plan.subject.place
+        return other if mine == plan.subject.place else None
+
+    def _kept(self, plan: Plan) -> Event:
+        found = self._driver.offsets()
+        try:
+            backup = backups.write(
+                self._journal.folder,
+                connector=plan.subject.connector,
+                pairs=found.pairs,
+                at=self._clock.now(),
+            )
+        except OSError as exc:
+            return Unkept(f"the offsets could not be backed up: {exc}")
+        frozen = Frozen(
+            pairs=found.pairs,
+            backup=str(backup.path),
+            backup_sha256=backup.sha256,
+            raw=found.raw,
+        )
+        if not self._journal.holds(Kept(at=self._clock.now(), frozen=frozen)):
+            return Unkept("the offsets are too many for one record of the journal")
+        return Found(frozen)
+
+    def _tried(self, command: CarryOut) -> Tried:
+        idle_s = self._clock.now() - self._looked_at
+        if idle_s > LOOK_S_MAX:  # stopped and woken, or the disk hung: others were not
+            return Tried(Outcome(Answer.RETRY, f"it was read {idle_s:.0f} s ago: once more"))
+        try:
+            return Tried(self._driver.carry_out(command.step, command.before))
+        except (Unreachable, Conflict, Throttled, Unsettled) as exc:
+            return Tried(Outcome(Answer.RETRY, str(exc)))
+        except Denied as exc:
+            return Tried(Outcome(Answer.NACK, str(exc)), Cause.UNAUTHORISED)
+        except Refused as exc:
+            return Tried(Outcome(Answer.NACK, str(exc)))
+        except ClientError as exc:
+            return Tried(Outcome(Answer.IN_DOUBT, str(exc)))
+
+    def _say(self, said: str) -> None:
+        if said and said != self._told:
+            self._told = said
+            with suppress(OSError):  # nobody listens any more: no reason to stop half way
+                self._tell(said)
+
+    def _result(self, progress: Progress, cut_off: str | None = None) -> Result:
+        last = progress.ended or progress.parked
+        frozen = progress.frozen
+        options = options_at(self._journal.folder, self._options)
+        return Result(
+            plan_id=progress.plan.plan_id,
+            ending=Ending.PARKED if last is None else last.ending,
+            said=cut_off or plan_text.ending(progress, options),
+            cause=Cause.REFUSED if last is None else last.cause,
+            definite=progress.definite,
+            frozen=frozen,
+            backup=None if frozen is None else frozen.backup,
+        )

@@ -1,0 +1,225 @@
+"""Who looks for the record that a connector cannot get past: out of what the snapshot, Connect and
+a person say, to windows.Finder, which reads.
+
+Called by planner.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config
+from offsetwatch.errors import ClientError, NotFound
+from offsetwatch.model.records import RawRecord
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.gather import worker_properties
+from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.gather.failure_positions import Stood
+from offsetwatch.remedy.gather.record_window import Finder, KafkaReaders
+from offsetwatch.remedy.gather.snapshot_queries import Case, Now, flow_of, numbers, sink_of, view_of
+from offsetwatch.remedy.locate.connector_settings import mirror_facts, sink_facts
+from offsetwatch.remedy.locate.mirrors import mirror_place
+from offsetwatch.remedy.locate.search import (
+    Identified,
+    MirrorSubject,
+    NotIdentified,
+    OpaqueSubject,
+    Place,
+    SinkSubject,
+    Standing,
+)
+from offsetwatch.remedy.locate.sinks import sink_place
+from offsetwatch.remedy.model.plan import Pair, RecordAt
+from offsetwatch.remedy.model.policy import Policy, Profile, profile
+from offsetwatch.state.mirror.mm2_names import remote_topic
+from offsetwatch.state.snapshot import Snapshot
+
+BY_PERSON: Final = "named_by_a_person"
+READ_S: Final = 20.0
+IDS_MAX: Final = 10_000
+READ_BYTES: Final = 64 * 1024 * 1024
+
+Answer = Identified | NotIdentified
+
+
+class WindowFinder:
+    """See the module; planner.Finder. For one thread."""
+
+    def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: Clock) -> None:
+        self._connects = {at.name: at for at in config.connect}
+        self._brokers = brokers
+        self._policy = policy
+        self._readers = KafkaReaders(config.kafka)
+        self._finder = Finder(self._readers, brokers, clock)
+        self._ids: dict[tuple[str, str, str], str | None] = {}
+        self._stood = Stood()
+
+    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Answer:
+        """See planner.Finder."""
+        if now.config is None or now.pairs is None:
+            return NotIdentified(
+                "not_told", "Connect does not return its configuration and offsets"
+            )
+        sink, flow = sink_of(snapshot, case), flow_of(snapshot, case)
+        if sink is not None:
+            return self._in_sink(case, now, snapshot, sink)
+        if flow is not None:
+            return self._in_mirror(case, now, snapshot, flow)
+        view = view_of(snapshot, case.connect, case.connector)
+        pair = next(iter(now.pairs), None)
+        if view is None or pair is None:
+            return NotIdentified("no_offset", "its offset is unknown")
+        return self._finder.find(
+            OpaqueSubject(case.connector, view.class_name, pair, _version(now))
+        )
+
+    def _in_sink(self, case: Case, now: Now, snapshot: Snapshot, sink: SinkGroup) -> Answer:
+        assert now.config is not None
+        assert now.pairs is not None
+        view = view_of(snapshot, case.connect, case.connector)
+        if sink.kafka is None or view is None:
+            return NotIdentified("cluster_unknown", "its Kafka cluster is not configured here")
+        connect = self._connects[case.connect]
+        facts = sink_facts(now.config, worker_properties.settings(connect.worker_properties_file))
+        run = None if case.incident is None else case.incident.worst
+        whose = (case.connect, case.connector)
+        config = config_sha256(case.connector, now.config)
+        failures = self._stood.failures_under(whose, config, run)
+        ends = {
+            (at.topic, at.partition): at.log_end
+            for at in snapshot.sink_partitions
+            if (at.connect_cluster, at.connector) == (case.connect, case.connector)
+        }
+        rows = []
+        for pair in now.pairs:
+            place = sink_place(pair)
+            end = None if place is None else ends.get((place.at.topic, place.at.partition))
+            topic_id = self._id_then(case, sink.kafka, place)
+            moved = self._stood.moved(whose, run, place)
+            rows.append(Standing(pair, moved, topic_id=topic_id, end_seen=end))
+        return self._finder.find(
+            SinkSubject(
+                connector=case.connector,
+                kafka=sink.kafka,
+                failure=case.failure,
+                partitions=tuple(rows),
+                facts=facts,
+                failures_alone=failures if facts.batch_max == 1 else 0,
+                put_at_once=profile(self._policy, view.class_name) is Profile.SAFE,
+                log=worker_properties.log_end(connect.worker_logs) if facts.logs_records else None,
+                topics=sink.topics,
+                letters_kafka=connect.kafka,  # unless a worker is told otherwise
+                connect_version=_version(now),
+            )
+        )
+
+    def _in_mirror(self, case: Case, now: Now, snapshot: Snapshot, flow: MirrorFlow) -> Answer:
+        assert now.config is not None
+        assert now.pairs is not None
+        if flow.upstream is None:
+            return NotIdentified("cluster_unknown", "its upstream cluster is not configured here")
+        worker = worker_properties.settings(self._connects[case.connect].worker_properties_file)
+        run = None if case.incident is None else case.incident.worst
+        whose = (case.connect, case.connector)
+        rows = []
+        for pair in now.pairs:
+            place = mirror_place(pair)
+            remote = None if place is None else remote_topic(flow, place.at.topic)
+            stood = self._stood.moved(whose, run, place)
+            moved = _moves(snapshot, case, place) if run is None else stood
+            topic_id = self._id_then(case, flow.upstream, place)
+            rows.append(Standing(pair, moved, topic_id=topic_id, remote=remote))
+        return self._finder.find(
+            MirrorSubject(
+                connector=case.connector,
+                kafka=flow.upstream,
+                failure=case.failure,
+                partitions=tuple(rows),
+                facts=mirror_facts(now.config, worker),
+                target_kafka=flow.downstream,
+                connect_version=_version(now),
+            )
+        )
+
+    def named(self, case: Case, now: Now, snapshot: Snapshot, to: Pair) -> Answer:
+        """See planner.Finder."""
+        sink, flow = sink_of(snapshot, case), flow_of(snapshot, case)
+        mine = next((at for at in now.pairs or () if at.partition == to.partition), None)
+        if mine is None or mine.offset is None:
+            return NotIdentified("no_offset", f"it has no offset for {to.partition}")
+        if sink is not None and sink.kafka is not None:
+            return self._named(sink.kafka, mine, to, sink_place)
+        if flow is not None and flow.upstream is not None:
+            return self._named(flow.upstream, mine, to, mirror_place)
+        said = (
+            "what it would skip cannot be copied first; `offsets alter` sets an offset, with a "
+            "backup of all"
+        )
+        return NotIdentified("opaque", said)
+
+    def _named(
+        self,
+        kafka: str,
+        mine: Pair,
+        to: Pair,
+        where: Callable[[Pair], Place | None],
+    ) -> Answer:
+        """The record between what is read next now and what would be read next."""
+        before, after = where(mine), where(to)
+        if before is None or after is None or before.at != after.at:
+            return NotIdentified("offset_shape", f"{to.offset} is no offset of such a connector")
+        try:
+            topic_id = self._brokers.topic_id(kafka, before.at.topic)
+            found = self._between(kafka, before.at, before.next, after.next)
+        except NotFound as exc:
+            return NotIdentified("topic_unknown", str(exc))
+        except ClientError as exc:
+            return NotIdentified(exc.reason, str(exc))
+        if len(found) != 1:
+            said = f"{len(found)} records stand from {before.next} to before {after.next}"
+            return NotIdentified("not_one_record", f"{said}, and one is skipped at a time")
+        record = found[0]
+        if record.offset + 1 != after.next or topic_id is None:
+            said = f"after the record at {record.offset} comes {record.offset + 1}"
+            return NotIdentified("not_the_next", f"{said}, and not {after.next}")
+        at = RecordAt(kafka, record.topic, topic_id, record.partition, record.offset)
+        return Identified(at, mine, to, BY_PERSON, record.sha256, record.size_bytes)
+
+    def _id_then(self, case: Case, kafka: str, place: Place | None) -> str | None:
+        """A topic's id when this incident was first looked into: by then the trouble had begun."""
+        if place is None or case.incident is None:
+            return None
+        key = (case.incident.key, kafka, place.at.topic)
+        if key not in self._ids:
+            if len(self._ids) >= IDS_MAX:
+                self._ids.clear()
+            try:
+                self._ids[key] = self._brokers.topic_id(kafka, place.at.topic)
+            except ClientError:
+                return None
+        return self._ids[key]
+
+    def _between(
+        self, kafka: str, at: TopicPartition, start: int, end: int
+    ) -> tuple[RawRecord, ...]:
+        with self._readers(kafka, committed=True) as reader:
+            window = reader.window(at, start, count_max=2, bytes_max=READ_BYTES, timeout_s=READ_S)
+        return tuple(record for record in window.records if record.offset < end)
+
+
+def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:
+    """Of a mirror that never fails: whether a partition has nothing to wait for."""
+    if place is None:
+        return None
+    wanted = (case.connect, case.connector, place.at.topic, place.at.partition)
+    for view in snapshot.mirror_partitions:
+        if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
+            return None if view.lag is None else view.lag == 0 or view.caught_up
+    return None
+
+
+def _version(now: Now) -> tuple[int, ...] | None:
+    return None if now.root is None else numbers(now.root.version)

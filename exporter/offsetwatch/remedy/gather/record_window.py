@@ -1,0 +1,347 @@
+"""Reads what finding a poison record depends on, and has it decided.
+
+Called where an incident is looked into. Nothing here writes, joins a group or commits; what is read
+is bounded in partitions, records, bytes and time, and what does not fit, or cannot be read, makes
+the answer that no record can be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from offsetwatch.clients.records.reader import RecordReader
+from offsetwatch.clock import Clock
+from offsetwatch.config import Kafka
+from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge
+from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.records import Headers, RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.mirrors import find_in_mirror, mirror_place, mirror_refusal, own_rows
+from offsetwatch.remedy.locate.search import (
+    Answer,
+    MirrorSubject,
+    NotIdentified,
+    Place,
+    Seen,
+    SinkSubject,
+    Standing,
+    Subject,
+    Where,
+)
+from offsetwatch.remedy.locate.sinks import find_in_sink, sink_place, sink_refusal
+from offsetwatch.remedy.locate.unsupported_sources import propose_only
+
+MIRROR_BATCH: Final = 500  # max.poll.records of MirrorMaker's consumer, unless it is set
+
+
+class Reader(Protocol):
+    """clients.records_read.RecordReader, as far as it is used here."""
+
+    def window(
+        self,
+        at: TopicPartition,
+        start: int,
+        *,
+        until: int | None = None,
+        count_max: int,
+        bytes_max: int,
+        timeout_s: float,
+    ) -> Window:
+        """What stands there; see RecordReader.window."""
+
+
+class Readers(Protocol):
+    """Makes readers of a Kafka cluster by its configured name."""
+
+    def __call__(
+        self, kafka: str, *, committed: bool, check_crcs: bool = True
+    ) -> AbstractContextManager[Reader]:
+        """One, to be left when it is done with. Raises ClientError."""
+
+
+class Logs(Protocol):
+    """What is asked of logs and topics (brokers.Brokers has most of it). Raises ClientError."""
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        """None where the broker knows no ids."""
+
+    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+        """Log start, end and last stable offset."""
+
+    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
+        """Of each partition, how far committed records can be read."""
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """max.message.bytes; None where we may not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindLimits:
+    """How much of the world is looked at for one answer.
+
+    records    of one partition: more than nearly every max.poll.records
+    bytes      of all windows together, which are held at once
+    read_s     for one window; all of them have total_s
+    letters    of each partition of a dead letter topic, the newest
+    """
+
+    partitions: int = 64
+    records: int = 2_000
+    bytes: int = 64 * 1024 * 1024
+    read_s: float = 20.0
+    total_s: float = 120.0
+    letters: int = 50
+
+
+DEFAULT_LIMITS: Final = FindLimits()
+
+
+class Finder:
+    """See the module. For one thread."""
+
+    def __init__(
+        self, readers: Readers, logs: Logs, clock: Clock, limits: FindLimits = DEFAULT_LIMITS
+    ) -> None:
+        self._readers = readers
+        self._logs = logs
+        self._clock = clock
+        self._limits = limits
+
+    def find(self, subject: Subject) -> Answer:
+        """The record that this connector cannot get past, or why none can be named."""
+        match subject:
+            case SinkSubject():
+                return self._in_sink(subject)
+            case MirrorSubject():
+                return self._in_mirror(subject)
+            case _:
+                return propose_only(subject)
+
+    def _in_sink(self, subject: SinkSubject) -> Answer:
+        still = _still(subject.partitions)
+        denied = sink_refusal(subject) or self._too_many(still)
+        if denied is not None:
+            return denied
+        batch = min(subject.facts.batch, self._limits.records)
+        with self._look(subject.kafka, subject.facts.read_committed, batch) as look:
+            seen = look.at_all(still, sink_place)
+            letters: tuple[Headers, ...] | None = ()
+            if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
+                letters = look.letters(subject.letters_kafka, subject.facts.dead_letters)
+            return find_in_sink(subject, seen, letters, look.uncommitted(subject))
+
+    def _in_mirror(self, subject: MirrorSubject) -> Answer:
+        still = _still(own_rows(subject))
+        denied = mirror_refusal(subject) or self._too_many(still)
+        if denied is not None:
+            return denied
+        with self._look(subject.kafka, subject.facts.read_committed, MIRROR_BATCH) as look:
+            if subject.failure is not None and subject.target_kafka is not None:
+                look.target_kafka = subject.target_kafka
+            return find_in_mirror(subject, look.at_all(still, mirror_place))
+
+    def _too_many(self, still: tuple[Standing, ...]) -> NotIdentified | None:
+        if len(still) <= self._limits.partitions:
+            return None
+        return NotIdentified(
+            "too_many_partitions",
+            f"{len(still)} partitions stand still, of which {self._limits.partitions} at most are "
+            "inspected: a record does not stop so many",
+        )
+
+    def _look(self, kafka: str, committed: bool | None, batch: int) -> _Look:  # noqa: FBT001 - a fact
+        return _Look(self._readers, self._logs, self._clock, self._limits, kafka, committed, batch)
+
+
+def _still(partitions: tuple[Standing, ...]) -> tuple[Standing, ...]:
+    return tuple(at for at in partitions if not at.moved and at.pair.offset is not None)
+
+
+class _Look:
+    """One look at the logs of one connector, and what it may still cost."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        logs: Logs,
+        clock: Clock,
+        limits: FindLimits,
+        kafka: str,
+        committed: bool | None,  # noqa: FBT001 - a fact
+        batch: int,
+    ) -> None:
+        self.target_kafka: str | None = None
+        self._readers = readers
+        self._logs = logs
+        self._clock = clock
+        self._limits = limits
+        self._kafka = kafka
+        self._committed = committed
+        self._batch = batch
+        self._bytes_left = limits.bytes
+        self._until = clock.now() + limits.total_s
+        self._open: dict[tuple[str, bool, bool], Reader] = {}
+        self._exits = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exits.close()
+
+    def at_all(self, partitions: tuple[Standing, ...], where: Where) -> dict[TopicPartition, Seen]:
+        """What stands next in each."""
+        found = {}
+        for standing in partitions:
+            place = where(standing.pair)
+            assert place is not None  # what has none was refused
+            try:
+                found[place.at] = self._seen(standing, place)
+            except ClientError as exc:
+                found[place.at] = Seen(unread=exc.reason)
+        return found
+
+    def _seen(self, standing: Standing, place: Place) -> Seen:
+        self._left_s()
+        topic_id = self._logs.topic_id(self._kafka, place.at.topic)
+        bounds = self._logs.bounds(self._kafka, place.at)
+        end = bounds.stable_end if self._committed else bounds.end
+        if not bounds.start <= place.next < end:
+            return Seen(topic_id, Window((), place.next, end, bounds.start))
+        window = self._window(place.at, place.next, committed=self._committed or False)
+        differ = False
+        if self._committed is None:
+            strict = self._window(place.at, place.next, committed=True)
+            differ = _offsets(strict) != _offsets(window)
+        salvaged, sound_after = None, None
+        if window.corrupt_at is not None and not window.records:
+            salvaged, sound_after = self._salvaged(place)
+        size_max = None
+        if self.target_kafka is not None and standing.remote is not None:
+            size_max = self._logs.message_bytes_max(self.target_kafka, standing.remote)
+        return Seen(
+            topic_id=topic_id,
+            window=window,
+            salvaged=salvaged,
+            sound_after=sound_after,
+            levels_differ=differ,
+            size_max=size_max,
+        )
+
+    def _salvaged(self, place: Place) -> tuple[RawRecord | None, bool]:
+        """The bytes of what cannot be read as it should, and whether what follows can."""
+        committed = self._committed or False
+        torn = self._window(place.at, place.next, committed=committed, sums=False, count=1)
+        if not torn.records:
+            return None, False
+        record = torn.records[0]
+        after = self._window(place.at, record.offset + 1, committed=committed, count=1)
+        return record, after.corrupt_at is None
+
+    def letters(self, kafka: str, topic: str) -> tuple[Headers, ...] | None:
+        """Read the headers of the newest dead letters; None where they cannot be read."""
+        found: list[Headers] = []
+        try:
+            ends = self._logs.ends(kafka, topic)
+            for partition, end in sorted(ends.items())[: self._limits.partitions]:
+                at, start = TopicPartition(topic, partition), max(0, end - self._limits.letters)
+                window = self._window(
+                    at, start, committed=False, count=self._limits.letters, kafka=kafka
+                )
+                found += [record.headers for record in window.records]
+        except ClientError:
+            return None
+        return tuple(found)
+
+    def uncommitted(self, subject: SinkSubject) -> frozenset[TopicPartition] | None:
+        """Partitions that hold records, of which the sink has no offset; None if that cannot be
+        told.
+        """
+        places = [sink_place(at.pair) for at in subject.partitions]
+        known = {place.at for place in places if place is not None}
+        topics = {at.topic for at in known} | subject.topics
+        try:
+            there = {
+                TopicPartition(topic, partition)
+                for topic in topics
+                for partition in self._logs.ends(self._kafka, topic)
+            }
+            if len(there - known) > self._limits.partitions:
+                return None
+            return frozenset(at for at in sorted(there - known) if self._holds_any(at))
+        except ClientError:
+            return None
+
+    def _holds_any(self, at: TopicPartition) -> bool:
+        self._left_s()
+        bounds = self._logs.bounds(self._kafka, at)
+        return bounds.start < bounds.end
+
+    def _window(
+        self,
+        at: TopicPartition,
+        start: int,
+        *,
+        committed: bool,
+        sums: bool = True,
+        count: int | None = None,
+        kafka: str | None = None,
+    ) -> Window:
+        """One read, within what is left of bytes and time."""
+        left_s = self._left_s()
+        if self._bytes_left <= 0:
+            raise TooLarge(self._kafka, "more to read than there is room for")
+        reader = self._reader(kafka or self._kafka, committed=committed, sums=sums)
+        found = reader.window(
+            at,
+            start,
+            count_max=self._batch if count is None else count,
+            bytes_max=self._bytes_left,
+            timeout_s=left_s,
+        )
+        self._bytes_left -= sum(record.size_bytes for record in found.records)
+        return found
+
+    def _left_s(self) -> float:
+        """For the next question. Raises TimedOut where there is no time left."""
+        left_s = min(self._limits.read_s, self._until - self._clock.now())
+        if left_s <= 0:
+            raise TimedOut(self._kafka, "more to read than there is time for")
+        return left_s
+
+    def _reader(self, kafka: str, *, committed: bool, sums: bool) -> Reader:
+        key = (kafka, committed, sums)
+        if key not in self._open:
+            made = self._readers(kafka, committed=committed, check_crcs=sums)
+            self._open[key] = self._exits.enter_context(made)
+        return self._open[key]
+
+
+def _offsets(window: Window) -> tuple[int, ...]:
+    return tuple(record.offset for record in window.records)
+
+
+class KafkaReaders:
+    """Readers of the clusters of the configuration."""
+
+    def __init__(self, clusters: Mapping[str, Kafka]) -> None:
+        self._clusters = clusters
+
+    def __call__(
+        self, kafka: str, *, committed: bool, check_crcs: bool = True
+    ) -> AbstractContextManager[Reader]:
+        """See Readers."""
+        cluster = self._clusters.get(kafka)
+        if cluster is None:
+            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+        properties = cluster.client_properties()
+        return RecordReader(kafka, properties, committed=committed, check_crcs=check_crcs)

@@ -1,0 +1,354 @@
+"""A case that is considered, and what the newest snapshot tells of it. Pure.
+
+Called by gathering.py, which asks the world for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.connect_root import ConnectRoot
+from offsetwatch.model.connectors import ConnectorKind, StateChange
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.remedy.classify import Failure
+from offsetwatch.remedy.drivers.rest.connect_state import Seen
+from offsetwatch.remedy.execute.incarnation_pins import deleted_at
+from offsetwatch.remedy.locate.search import Identified
+from offsetwatch.remedy.model import facts
+from offsetwatch.remedy.model.fleet_state import Whose
+from offsetwatch.remedy.model.incidents import Incident, unhealthy
+from offsetwatch.remedy.model.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
+from offsetwatch.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+)
+
+ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause
+_MIRRORS: Final = "offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is considered.
+
+    found       the record, where one was identified
+    plan        None until there is one; then `found` may be None, and the plan says all
+    altering    the connector stands still, and its offsets are next
+    backed_up   all offsets were written down and read back
+    stopped_at  when the plan stopped it; 0 if it was stopped already
+    by_person   it is a person's own wish
+    """
+
+    connect: str
+    connector: str
+    action: Action
+    incident: Incident | None = None
+    failure: Failure | None = None
+    found: Identified | None = None
+    plan: Plan | None = None
+    approval: facts.Approval | None = None
+    altering: bool = False
+    backed_up: bool | None = None
+    stopped_at: float | None = None
+    receipt_sha256: str | None = None
+    by_person: bool = False
+
+
+class Now(NamedTuple):
+    """A connector as Connect shows it just now."""
+
+    root: ConnectRoot | None
+    seen: Seen | None
+    config: dict[str, str | None] | None
+    pairs: tuple[Pair, ...] | None
+    at: float
+
+
+class Ill:
+    """Who is not as it should be. Asked once a second, of verdicts and connectors that mostly are
+    the last ones: there may be 100,000, so they are looked through when there are others.
+    """
+
+    def __init__(self) -> None:
+        self._read: tuple[tuple[Judgement, ...], frozenset[Whose]] = ((), frozenset())
+        self._listed: tuple[tuple[ConnectorView, ...], frozenset[Whose]] = ((), frozenset())
+
+    def of(self, snapshot: Snapshot) -> frozenset[Whose]:
+        """Failed, stalled or silent."""
+        if self._read[0] is not snapshot.judgements:
+            bad = (Verdict.STALLED, Verdict.SILENT)
+            found = (
+                (at.connect_cluster, at.connector)
+                for at in snapshot.judgements
+                if at.verdict in bad and at.scope is Scope.CONNECTOR
+            )
+            self._read = (snapshot.judgements, frozenset(found))
+        if self._listed[0] is not snapshot.connectors:
+            self._listed = (snapshot.connectors, unhealthy(snapshot))
+        return self._listed[1] | self._read[1]
+
+
+def kind_of(view: ConnectorView | None) -> facts.Kind:
+    """As plans and guards name it."""
+    if view is None:
+        return facts.Kind.SOURCE
+    match view.kind:
+        case ConnectorKind.SINK:
+            return facts.Kind.SINK
+        case ConnectorKind.MIRROR:
+            return facts.Kind.MIRROR
+    return facts.Kind.SOURCE
+
+
+def incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
+    """When it was last seen to be deleted, by its status topic and by lists of connectors; else
+    what cannot tell one life from another, and then the offset and the record that are compared do.
+    A status that is taken back is no deletion: it may be a hole in its topic.
+    """
+    ends = deleted_at(changes_of(snapshot, connect, connector))[-1:]
+    ends += unlisted_at(snapshot, connect, connector)
+    return " ".join(map(repr, ends)) or "first"
+
+
+def unlisted_at(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
+    """When it was last found to be deleted by lists of connectors, by our clock."""
+    return [
+        view.deleted_at[connector]
+        for view in snapshot.lists
+        if view.connect_cluster == connect and connector in view.deleted_at
+    ]
+
+
+def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
+    """Whether its consumers stop at open transactions; None if that is the worker's own setting."""
+    for flow in snapshot.topology.flows:
+        if (flow.connect_cluster, flow.connector) == (connect, connector):
+            return flow.read_committed
+    for sink in snapshot.topology.sinks:
+        if (sink.connect_cluster, sink.connector) == (connect, connector):
+            return sink.read_committed
+    return None
+
+
+def changes_of(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
+    """What became of a connector itself, as far as its status topic tells."""
+    for history in snapshot.histories:
+        if (history.connect_cluster, history.connector, history.task) == (connect, connector, None):
+            return history.changes
+    return ()
+
+
+def view_of(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
+    """The connector as it is shown; None if it is not."""
+    for view in snapshot.connectors:
+        if (view.connect_cluster, view.name) == (connect, connector):
+            return view
+    return None
+
+
+def numbers(version: str) -> tuple[int, ...] | None:
+    """The numbers of a version, up to what begins with a letter; None if it has none."""
+    found = []
+    for part in version.split("."):
+        digits = "".join(at for at in part if at.isdigit())
+        if not part[:1].isdigit():
+            break
+        found.append(int(digits))
+    return tuple(found) or None
+
+
+def alike(snapshot: Snapshot, case: Case, now: float) -> frozenset[Whose] | None:
+    """Others that failed lately with the same kind of exception."""
+    own = (case.connect, case.connector)
+    mine = set() if case.incident is None else {run.kind for run in case.incident.runs}
+    return frozenset(
+        (run.connect_cluster, run.connector)
+        for run in snapshot.failure_runs
+        if run.kind in mine
+        and (run.connect_cluster, run.connector) != own
+        and now - (run.last_at if run.read_at is None else run.read_at) <= ALIKE_S
+    )
+
+
+def others_work(snapshot: Snapshot, case: Case) -> bool:
+    """Whether another connector of the same class makes progress."""
+    view = view_of(snapshot, case.connect, case.connector)
+    if view is None:
+        return False
+    ok = {
+        (at.connect_cluster, at.connector)
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR and at.verdict in {Verdict.OK, Verdict.IDLE}
+    }
+    return any(
+        other.class_name == view.class_name
+        and other.name != view.name
+        and (other.connect_cluster, other.name) in ok
+        for other in snapshot.connectors
+    )
+
+
+def labels(label: str, topic: str, partition: int) -> bool:
+    """Whether a label of a position is of this partition: a sink's, or a mirror's."""
+    return label == f"{topic}-{partition}" or (
+        f"topic={topic}" in label and f"partition={partition}" in label.split(",")
+    )
+
+
+def lag_of(snapshot: Snapshot, case: Case, topic: str, partition: int) -> int | None:
+    """Records that wait in a partition."""
+    wanted = (case.connect, case.connector, topic, partition)
+    views: tuple[SinkPartitionView | MirrorPartitionView, ...]
+    views = (*snapshot.sink_partitions, *snapshot.mirror_partitions)
+    for view in views:
+        if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
+            return view.lag
+    return None
+
+
+def sink_of(snapshot: Snapshot, case: Case) -> SinkGroup | None:
+    """The consumer group of a sink; None of any other connector."""
+    for sink in snapshot.topology.sinks:
+        if (sink.connect_cluster, sink.connector) == (case.connect, case.connector):
+            return sink
+    return None
+
+
+def flow_of(snapshot: Snapshot, case: Case) -> MirrorFlow | None:
+    """The flow of a MirrorSourceConnector; None of any other connector."""
+    for flow in snapshot.topology.flows:
+        if (flow.connect_cluster, flow.connector) == (case.connect, case.connector):
+            return flow
+    return None
+
+
+def home_of(snapshot: Snapshot, case: Case) -> KafkaTopic | None:
+    """Where the connector keeps its offsets: in a topic of its own, or with the others."""
+    mine = [at for at in snapshot.topology.offsets_topics if at.connect_cluster == case.connect]
+    own = [at.at for at in mine if at.connector == case.connector]
+    shared = [at.at for at in mine if at.connector is None]
+    return next(iter((*own, *shared)), None)
+
+
+def unread(snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]) -> int | None:
+    """Records of a topic before these ends that its tail has not read."""
+    tails = (at.tail for at in snapshot.inputs if at.tail is not None)
+    read = next((dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None)
+    if read is None:
+        return None
+    return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
+
+
+def committed_by(snapshot: Snapshot, case: Case) -> float | None:
+    """Return by when a source connector had committed last, by our clock: when that was read."""
+    commits = [
+        view.read_at
+        for view in snapshot.source_partitions
+        if (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        and view.read_at is not None
+    ]
+    return max(commits, default=None)
+
+
+def offset_of(snapshot: Snapshot, case: Case, identity: str) -> str | None:
+    """The offset of a source partition as its topic tells it."""
+    for view in snapshot.source_partitions:
+        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        if own and view.identity == identity:
+            return None if view.offset is None else view.offset.text
+    return None
+
+
+def is_mirror(pair: Pair) -> bool:
+    """Whether this is an offset of a MirrorSourceConnector, and not of a sink."""
+    return f'"{_MIRRORS}":' in (pair.offset or "")
+
+
+def skipped_of(case: Case) -> tuple[RecordAt, Pair, Pair] | None:
+    """The record, the offset before and the offset after."""
+    if case.found is not None:
+        return case.found.record, case.found.frm, case.found.to
+    if case.plan is None:
+        return None
+    copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
+    before = [at for step in case.plan.steps if isinstance(step, Expect) for at in step.pairs]
+    after = _set_by(case.plan)
+    if not (copies and before and after):
+        return None
+    return copies[0], before[0], after[0]
+
+
+def _set_by(plan: Plan) -> list[Pair]:
+    return [at for step in plan.steps if isinstance(step, Alter) for at in step.pairs]
+
+
+def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool] | None:
+    """Of a source partition: how many other keys it is under, and whether the one that its task
+    looks up is the one that Connect looks up over REST.
+    """
+    for view in snapshot.source_partitions:
+        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
+        if own and view.identity == identity:
+            return view.variants, view.offset is not None and view.is_hash_map
+    return None
+
+
+def keys_of(snapshot: Snapshot, case: Case) -> tuple[int | None, bool | None]:
+    """Of all source partitions that a plan sets: under how many keys the worst of them is, and
+    whether each is under the one that Connect looks up. None where one of them is not known.
+    """
+    pairs = [] if case.plan is None else _set_by(case.plan)
+    found = [source_of(snapshot, case, pair.partition) for pair in pairs]
+    known = [at for at in found if at is not None]
+    if not known or len(known) < len(found):
+        return None, None
+    return 1 + max(variants for variants, _ in known), all(canonical for _, canonical in known)
+
+
+def is_about(identity: str, topic: str, partition: int) -> bool:
+    """Whether a partition as Connect names it is this one: a sink's, or a mirror's."""
+    found = msgspec.json.decode(identity)
+    names = (
+        found.get("kafka_topic", found.get("topic")),
+        found.get("kafka_partition", found.get("partition")),
+    )
+    return names == (topic, partition)
+
+
+def planned(case: Case) -> facts.Planned:
+    """What is known of the plan itself."""
+    plan = case.plan
+    if plan is None or plan.remedy is None:
+        return facts.Planned()
+    copies = [step for step in plan.steps if isinstance(step, Copy)]
+    return facts.Planned(
+        created_at=plan.created_at,
+        created_by=plan.created_by,
+        plan_sha256=plan.sha256,
+        policy_sha256=plan.remedy.policy_sha256,
+        records=len(copies),
+        approval=case.approval,
+        record_sha256=copies[0].sha256 if copies else None,
+        receipt_sha256=case.receipt_sha256,
+        backup_verified=case.backed_up,
+        stopped_at=case.stopped_at,
+    )
+
+
+def beyond_a_second(skew_s: float) -> float:
+    """A Date has whole seconds, and was written a moment before it was read."""
+    return 0.0 if abs(skew_s) <= 2.0 else skew_s
+
+
+def veto_of(failure: Failure | None) -> str | None:
+    """What forbids a skip after this failure; "" where nothing does, None where none is known."""
+    if failure is None:
+        return None
+    return "" if failure.veto is None else failure.veto.value

@@ -1,0 +1,54 @@
+"""What a worker's own files say where its REST API says nothing: its defaults, and its log.
+
+Called by finding.py at each look, as both change. A file that cannot be read is as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from offsetwatch.config import properties
+from offsetwatch.config.files import problem_with
+from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
+from offsetwatch.remedy.locate.connector_settings import OF_WORKER
+
+_log = structlog.get_logger()
+
+
+def settings(path: Path | None) -> dict[str, str | None] | None:
+    """Of a worker's properties what connectors without settings of their own go by; None where
+    nobody knows. The file may hold secrets: nothing else of it is kept.
+    """
+    if path is None:
+        return None
+    try:
+        found = properties.read(path)
+    except (OSError, ValueError) as exc:
+        _log.warning("worker_properties_unread", path=str(path), reason=problem_with(exc))
+        return None
+    return {name: value for name, value in found.items() if name in OF_WORKER}
+
+
+def log_end(paths: Sequence[str]) -> str | None:
+    """Whole lines from the end of each log, as many as are looked at; None where there is none."""
+    found = []
+    for path in paths:
+        try:
+            found.append(_end_of(path, LOG_CHARS_MAX // len(paths)))
+        except OSError as exc:
+            _log.warning("worker_log_unread", path=path, reason=problem_with(exc))
+    return "\n".join(found) if found else None
+
+
+def _end_of(path: str, size_max: int) -> str:
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - size_max))
+        raw = file.read(size_max)
+    if size > size_max:
+        raw = raw.partition(b"\n")[2]
+    return raw.decode(errors="replace")

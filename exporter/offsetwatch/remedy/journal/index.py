@@ -1,0 +1,127 @@
+"""The journal read on: what it says of each plan that is not over, and of all of them, without
+reading it anew. Of plans that are over there are ever more: they are counted, and stay on disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.journal.journal import CONTROL, Journal, Publish
+from offsetwatch.remedy.model.approval import Dossier, Stands, dossier, folded
+from offsetwatch.remedy.model.fleet_state import Fleet
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    IncidentOver,
+    Proposed,
+    Refused,
+    Verified,
+)
+from offsetwatch.remedy.model.plan import Copy, Plan
+from offsetwatch.remedy.model.quarantine import KEPT
+from offsetwatch.remedy.model.service_api import QuarantineRow
+
+_AT_ONCE: Final = 1000  # records read in one go
+
+
+class Ledger:
+    """See the module. Belongs to one thread, as its journal does.
+
+    dossiers    of the plans that are not over, in the order of their beginnings
+    over        how many of remedy's are, by how they stand
+    copied      records that were set aside
+    refusals    why nothing was done about an incident when that was last looked at, by the
+                incident, the action, the Connect cluster and the connector
+    """
+
+    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+        self.journal = Journal(folder, publish)
+        self.fleet = Fleet()
+        self.dossiers: dict[str, Dossier] = {}
+        self.over: Counter[Stands] = Counter()
+        self.copied: list[QuarantineRow] = []
+        self.refusals: dict[tuple[str, str, str, str], Refused] = {}
+        self._wishes: dict[tuple[str, str], str] = {}
+        self._seq = 0
+
+    def read_on(self) -> None:
+        """Take in what was written since."""
+        while True:
+            entries = self.journal.since(self._seq + 1, _AT_ONCE)
+            for seq, plan_id, record in entries:
+                self._take(seq, plan_id, record)
+            if len(entries) < _AT_ONCE:
+                return
+
+    def dossier(self, plan_id: str) -> Dossier | None:
+        """Of any plan; None if there is no such plan."""
+        return self.dossiers.get(plan_id) or dossier(self.journal.records(plan_id))
+
+    def newest(self) -> Iterator[Dossier]:
+        """Of every plan, the last one that was begun first. Those over are read as they are asked
+        for.
+        """
+        for plan_id in reversed(self.journal.plans()):
+            found = self.dossier(plan_id)
+            if found is not None:
+                yield found
+
+    def wish(self, key: str, by: str) -> Dossier | None:
+        """Of the first plan that somebody asked for under this key."""
+        plan_id = self._wishes.get((key, by))
+        return None if plan_id is None else self.dossier(plan_id)
+
+    def refused(self, plan: Plan) -> Refused | None:
+        """Why nothing was done about a plan's incident when that was last looked at."""
+        remedy, at = plan.remedy, plan.subject
+        if remedy is None:
+            return None
+        return self.refusals.get((remedy.incident, remedy.action.value, at.place, at.connector))
+
+    def _take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
+        self._seq = seq
+        self.fleet.take(seq, plan_id, record)
+        match record:
+            case Refused():
+                at = (record.incident, record.action, record.connect_cluster, record.connector)
+                self.refusals[at] = record
+            case IncidentOver():
+                self.refusals = {
+                    at: held for at, held in self.refusals.items() if at[0] != record.incident
+                }
+        if plan_id == CONTROL:
+            return
+        found = folded(self.dossiers.get(plan_id), record)
+        if found is None:
+            return
+        self.dossiers[plan_id] = found
+        match record:
+            case Proposed():
+                self._wishes.setdefault((record.key, record.plan.created_by), plan_id)
+            case Verified(undoing=False):
+                step = found.plan.steps[record.index]
+                if isinstance(step, Copy):
+                    self.copied.append(_copied(found.plan, step, record))
+        if found.stands.over:
+            del self.dossiers[plan_id]
+            self.over[found.stands] += found.plan.remedy is not None
+
+
+def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:
+    return QuarantineRow(
+        skip_key=step.skip_key,
+        plan_id=plan.plan_id,
+        connect_cluster=plan.subject.place,
+        connector=plan.subject.connector,
+        kafka=step.record.kafka,
+        topic=step.record.topic,
+        partition=step.record.partition,
+        offset=step.record.offset,
+        sha256=step.sha256,
+        size_bytes=step.size_bytes,
+        where=seen.said.removeprefix(KEPT) if seen.said.startswith(KEPT) else step.to,
+        at=Moment(seen.at),
+    )

@@ -1,0 +1,420 @@
+"""The journal: what was planned, about to be done, done and seen. Append-only, on the disk before
+anything happens; SQLite, because it is there and knows how to survive a crash.
+
+Each record carries the hash of the one before it, and the newest hash is kept apart, so that one
+changed, lost or cut off is noticed: then nothing is changed any more. A plan that is open locks its
+place and connector. Whether somebody is at work on it is told by a lock of the kernel, which ends
+with its process however that ends.
+
+Of several replicas each has a copy of one journal, which is a topic (projection.py): then records
+are written there first, and what they lock follows from them alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from offsetwatch.disk import sync_folder
+from offsetwatch.errors import JournalDamaged, NotLeader, Overtaken, Unfinished
+from offsetwatch.remedy.execute import connector_locks
+from offsetwatch.remedy.journal import file
+from offsetwatch.remedy.model.approval import Stands, dossier
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    ControlRecord,
+    Ended,
+    Intended,
+    Led,
+    Opened,
+    Proposed,
+    Replayed,
+    decoded,
+    encoded,
+)
+from offsetwatch.remedy.model.plan import Alter, Plan
+
+NAME: Final = "journal.sqlite"
+LOCKS: Final = "locks"
+_AT_ONCE: Final = 1000  # records read in one go
+VERSION: Final = 3  # of Led, which replicas alone write
+VERSION_ALONE: Final = 2  # of all other records: all that the journal of one daemon has
+# Of pages, for each thread that reads the journal, which it does from where it stopped. By itself
+# SQLite keeps 2 MiB: all that two hundred plans have written.
+CACHE_KIB: Final = 256
+CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
+_NOTHING: Final = "0" * 64
+PUBLISHED_BYTES_MAX: Final = (
+    15 * 1024 * 1024
+)  # the topic takes a little more, for what is around it
+_BUSY_S: Final = 30.0  # another process writes a record: a matter of milliseconds
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (
+    seq INTEGER PRIMARY KEY, v INTEGER NOT NULL, plan_id TEXT NOT NULL, body BLOB NOT NULL,
+    prev_sha256 TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE) STRICT;
+CREATE INDEX IF NOT EXISTS by_plan ON records (plan_id, seq);
+CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL,
+    sha256 TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS open_plans (plan_id TEXT PRIMARY KEY, place TEXT NOT NULL,
+    connector TEXT NOT NULL, UNIQUE (place, connector)) STRICT;
+CREATE TABLE IF NOT EXISTS skips (skip_key TEXT PRIMARY KEY, plan_id TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS origin (one INTEGER PRIMARY KEY CHECK (one = 1), topic TEXT NOT NULL,
+    topic_id TEXT NOT NULL, position INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT;
+CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON records
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON records
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+"""
+
+
+Why = TypeVar("Why")
+
+
+class Entry(NamedTuple):
+    """A record and where it stands."""
+
+    seq: int
+    plan_id: str
+    record: AnyRecord
+
+
+class Line(NamedTuple):
+    """A record as it is written, with its place in the chain; `body` is its JSON, `v` the version
+    of the journal that first had its kind.
+    """
+
+    seq: int
+    plan_id: str
+    prev_sha256: str
+    sha256: str
+    body: bytes
+    v: int
+
+
+Against = Callable[[], str | None]
+"""Why something is not to be done, asked for right before it is; None where nothing speaks against
+it.
+"""
+
+Publish = Callable[[Sequence[Line]], None]
+"""Has lines written where all replicas read them, together, before they are on this disk. Raises
+NotLeader if they are not known to be there.
+"""
+
+
+class Journal:
+    """Of one state directory, which is made if it is not there. Raises JournalDamaged if it cannot
+    be written to or is not what was written to it. A copy of a topic is written to by whoever has
+    something to publish with alone, everybody else is told NotLeader.
+    """
+
+    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+        self._publish = publish
+        self._fresh: list[Line] = []
+        self.folder = folder = folder.absolute()  # backups are told by path
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (folder / LOCKS).mkdir(exist_ok=True, mode=0o700)
+            path = folder / NAME
+            file.keep_to_ourselves(path)
+            file.make(path)
+            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self._db.executescript(_SCHEMA)
+            sync_folder(folder)
+        except (OSError, sqlite3.Error) as exc:
+            raise JournalDamaged(f"{folder / NAME} cannot be used: {exc}") from exc
+        self.verify()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
+        """Write a plan's first record, and lock its place and connector. Raises Unfinished if
+        another plan has them, and Overtaken if this one was begun or refused by others meanwhile,
+        or `against` says why it is not to be begun any more, with nobody else in between: who was
+        about to begin it may have stood still for any time.
+        """
+        at = plan.subject
+        with self._writing():
+            stands = self._stands(plan.plan_id)
+            said = against() if stands in {None, Stands.APPROVED} else f"it is {stands} by now"
+            if said is not None:
+                raise Overtaken(f"plan {plan.plan_id} is not begun: {said}")
+            other = self.open_plan(at.place, at.connector)
+            if other is not None:
+                raise Unfinished(
+                    other, f"plan {other} for {at.connector} ({at.place}) is still open"
+                )
+            self._append(plan.plan_id, record)
+
+    def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
+        """Write these down; when this returns they are on the disk. A plan that ends lets go of its
+        place and connector in the same moment, and one that is about to skip a record takes that
+        record for itself: raises Unfinished, naming the plan that has skipped it, or may have.
+        """
+        if not records:
+            return
+        with self._writing():
+            for record in records:
+                self._append(plan_id, record)
+
+    def skipped_by(self, skip_key: str) -> str | None:
+        """The plan that skipped this, or may have; None if none has."""
+        found = self._rows("SELECT plan_id FROM skips WHERE skip_key = ?", skip_key)
+        return str(found[0][0]) if found else None
+
+    def decide(
+        self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | Why]
+    ) -> AnyRecord | Why:
+        """Look at a plan's records and append one, with nobody else in between. `decided` gives
+        what to append, or why nothing is.
+        """
+        with self._writing():
+            found = decided(self.records(plan_id))
+            if isinstance(found, AnyRecord):
+                self._append(plan_id, found)
+            return found
+
+    def control(self, record: ControlRecord) -> None:
+        """Write down what concerns no single plan."""
+        with self._writing():
+            self._append(CONTROL, record)
+
+    def since(self, seq: int, count: int) -> tuple[Entry, ...]:
+        """Up to so many records from this one on, in order."""
+        return tuple(self._entries("WHERE seq >= ?", seq, count))
+
+    def every(self) -> Iterator[Entry]:
+        """All records, in order; no more of them in memory than one reading takes."""
+        seq = 1
+        while found := self.since(seq, _AT_ONCE):
+            seq = found[-1].seq + 1
+            yield from found
+
+    def lines(self, seq: int, count: int) -> tuple[Line, ...]:
+        """The same, as they are written."""
+        rows = self._rows(
+            "SELECT seq, plan_id, prev_sha256, sha256, body, v FROM records WHERE seq >= ?"
+            " ORDER BY seq LIMIT ?",
+            seq,
+            count,
+        )
+        return tuple(Line(*row) for row in rows)
+
+    def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
+        """All of a plan, in order; none if there is no such plan."""
+        return tuple(entry.record for entry in self.entries(plan_id))
+
+    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+        """The same, with where they stand."""
+        return tuple(self._entries("WHERE plan_id = ?", plan_id))
+
+    def tail(self, count: int) -> tuple[Entry, ...]:
+        """The newest records of all plans, in order."""
+        newest = self._rows("SELECT max(seq) FROM records")[0][0] or 0
+        return tuple(self._entries("WHERE seq > ?", newest - count))
+
+    def replays(self) -> dict[str, tuple[Replayed, ...]]:
+        """By the id of its receipt, each time that a record was written back or may have been, in
+        order.
+        """
+        found: dict[str, list[Replayed]] = {}
+        for entry in self.every():
+            if isinstance(entry.record, Replayed):
+                times = found.setdefault(entry.record.receipt, [])
+                if not entry.record.failed:
+                    times.append(entry.record)
+                elif times:
+                    times.pop()
+        return {receipt: tuple(times) for receipt, times in found.items() if times}
+
+    def plans(self) -> tuple[str, ...]:
+        """The ids of all plans, in order of their beginnings."""
+        found = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
+        return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL)
+
+    def open_plan(self, place: str, connector: str) -> str | None:
+        """The id of the plan that has this place and connector."""
+        found = self._rows(
+            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", place, connector
+        )
+        return str(found[0][0]) if found else None
+
+    def verify(self) -> int:
+        """How many records there are. Raises JournalDamaged if they are not those written."""
+        try:
+            self._db.execute("BEGIN")  # one view of records and head
+            try:
+                return self._verified()
+            finally:
+                self._db.execute("ROLLBACK")
+        except (sqlite3.Error, msgspec.DecodeError) as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+
+    def _verified(self) -> int:
+        before, count = _NOTHING, 0
+        rows = self._db.execute(
+            "SELECT seq, v, plan_id, body, prev_sha256, sha256 FROM records ORDER BY seq"
+        )
+        for seq, v, plan_id, body, prev, sha256 in rows:
+            count += 1
+            if (problem := unreadable(v)) is not None:
+                raise self._damaged(seq, problem)
+            if seq != count or prev != before or sha256 != line_hash(seq, v, plan_id, body, prev):
+                raise self._damaged(seq, "is not what was written")
+            before = sha256
+        head = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
+        if head != (count, before):
+            raise self._damaged(head[0], "is missing")
+        return count
+
+    def at_work(self, place: str, connector: str, since: str) -> AbstractContextManager[None]:
+        """Be the one process that works on this connector. Raises Busy naming the one that does,
+        and JournalDamaged where locks do not work.
+        """
+        return connector_locks.at_work(self.folder / LOCKS, place, connector, since)
+
+    def busy(self, place: str, connector: str) -> bool:
+        """Whether a process works on this connector now."""
+        return connector_locks.busy(self.folder / LOCKS, place, connector)
+
+    def _stands(self, plan_id: str) -> Stands | None:
+        found = dossier(self.records(plan_id))
+        return None if found is None else found.stands
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._fresh.clear()
+            try:
+                self._ours_to_write()
+                yield
+                if self._publish is not None and self._fresh:
+                    self._publish(tuple(self._fresh))
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
+
+    @property
+    def copy_of(self) -> str | None:
+        """The topic that this is a copy of, if it is one."""
+        found = self._rows("SELECT topic FROM origin")
+        return str(found[0][0]) if found else None
+
+    def holds(self, record: AnyRecord) -> bool:
+        """Whether it is small enough to be written."""
+        return self._publish is None or len(encoded(record)) <= PUBLISHED_BYTES_MAX
+
+    def _ours_to_write(self) -> None:
+        if self._publish is None and (topic := self.copy_of) is not None:
+            raise NotLeader(
+                f"{self.folder / NAME} is a copy of the topic {topic}: nothing was done. "
+                "Name the replica that leads with --url: it alone writes"
+            )
+
+    def _append(self, plan_id: str, record: AnyRecord) -> None:
+        seq, prev = self._head()
+        body, v = encoded(record), VERSION if isinstance(record, Led) else VERSION_ALONE
+        if self._publish is not None and len(body) > PUBLISHED_BYTES_MAX:
+            raise JournalDamaged(
+                f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
+                f"{PUBLISHED_BYTES_MAX}"
+            )
+        line = Line(seq + 1, plan_id, prev, line_hash(seq + 1, v, plan_id, body, prev), body, v)
+        self._fresh.append(line)
+        self._put(line, record)
+
+    def _head(self) -> tuple[int, str]:
+        found = self._db.execute("SELECT seq, sha256 FROM head").fetchone()
+        return (0, _NOTHING) if found is None else (int(found[0]), str(found[1]))
+
+    def _put(self, line: Line, record: AnyRecord) -> None:
+        """The line behind the others, and what follows from it."""
+        plan_id = line.plan_id
+        match record:
+            case Opened(plan=plan):
+                at = plan.subject
+                self._db.execute(
+                    "INSERT INTO open_plans VALUES (?, ?, ?)", (plan_id, at.place, at.connector)
+                )
+            case Ended():
+                self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
+            case Intended() if (key := self._skips(plan_id, record)) is not None:
+                self._claim(plan_id, key)
+        self._db.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
+            (line.seq, line.v, plan_id, line.body, line.prev_sha256, line.sha256),
+        )
+        self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (line.seq, line.sha256))
+
+    def _claim(self, plan_id: str, skip_key: str) -> None:
+        other = self.skipped_by(skip_key)
+        if other not in {None, plan_id}:
+            raise Unfinished(str(other), f"this record was skipped by plan {other} already")
+        self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
+
+    def _skips(self, plan_id: str, intended: Intended) -> str | None:
+        """What is skipped for good by a step that is about to be tried."""
+        if intended.undoing:
+            return None
+        first = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
+        if first is None or not isinstance(first.record, Opened | Proposed):
+            return None
+        plan = first.record.plan
+        alters = isinstance(plan.steps[intended.index], Alter)
+        return plan.remedy.skip_key if alters and plan.remedy is not None else None
+
+    def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[Entry]:
+        rows = self._rows(
+            f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq LIMIT ?",  # noqa: S608 - ours
+            value,
+            count,
+        )
+        for seq, plan_id, body in rows:
+            try:
+                yield Entry(seq, plan_id, decoded(body))
+            except msgspec.DecodeError as exc:
+                raise self._damaged(seq, f"cannot be read ({exc})") from exc
+
+    def _rows(self, query: str, *values: str | int) -> list[Any]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+
+    def _damaged(self, seq: int, what: str) -> JournalDamaged:
+        return JournalDamaged(
+            f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
+            "Keep the file, inspect the connectors it names, and start with another --state-dir"
+        )
+
+
+def unreadable(v: int) -> str | None:
+    """Return why a line of this version cannot be read; None if it can."""
+    if v > VERSION:
+        return f"was written by a newer offsetwatch (version {v})"
+    if v < VERSION_ALONE:
+        return f"has version {v} of the journal, and this reads {VERSION_ALONE} to {VERSION}"
+    return None
+
+
+def line_hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+    """Of a line and, by the hash before it, of all lines before it."""
+    return hashlib.sha256(
+        b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
+    ).hexdigest()

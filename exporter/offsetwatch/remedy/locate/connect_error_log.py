@@ -1,0 +1,100 @@
+"""Where Connect itself says that a sink's record failed: its error log, its dead letters.
+
+Both can be forged by whoever writes the records: a log line follows a trace that quotes them, and a
+record may bring headers of the same names. So a coordinate is a hint at a record and no more: the
+caller holds it against everything else that is known. A line that is not exactly as Connect writes
+it spoils the whole log; of headers the last counts, as Connect appends its own. Pure and total.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.locate.converters import Headers
+
+LOG_CHARS_MAX: Final = 2_000_000  # of the end of a log
+LINE_CHARS_MAX: Final = 4_000
+_MARK: Final = "Error encountered in task "
+_REST: Final = re.compile(
+    r"Executing stage '(?P<stage>[A-Z_]{1,40})' with class '(?P<class>[\w.$]{1,300})'"
+    r"(?P<record>, where consumed record is \{topic='(?P<topic>[\w.-]{1,249})'"
+    r", partition=(?P<partition>[0-9]{1,10}), offset=(?P<offset>[0-9]{1,19})"
+    r"(?:, timestamp=-?[0-9]{1,19}, timestampType=[A-Za-z]{1,20})?\})?\."
+    r"(?: ?\([\w.$:]{1,200}\))?",
+    re.ASCII,
+)
+_HEADER: Final = "__connect.errors."
+_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+# Connect's words for its stages -> classify's.
+STAGES: Final = {
+    "KEY_CONVERTER": "converter_key",
+    "VALUE_CONVERTER": "converter_value",
+    "HEADER_CONVERTER": "converter_header",
+    "TRANSFORMATION": "transform",
+    "TASK_PUT": "put",
+}
+
+
+class Coordinates(NamedTuple):
+    """A record that is said to have failed. `stage` in classify's words; class_name: what threw."""
+
+    at: TopicPartition
+    offset: int
+    stage: str
+    class_name: str
+
+
+def in_log(text: str, connector: str) -> frozenset[Coordinates]:
+    """What the end of a worker's log says of this connector: nothing if any of the lines that speak
+    of it do not name a record, or are not as Connect writes them.
+    """
+    found = set()
+    ours = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
+    for line in text[-LOG_CHARS_MAX:].splitlines():
+        before, _, rest = line.partition(_MARK)
+        task = ours.match(rest)
+        if task is None:
+            continue
+        said = _REST.fullmatch(rest[task.end() :].rstrip()) if _plain(before, line) else None
+        coordinates = None if said is None or said["record"] is None else _coordinates(said)
+        if coordinates is None:
+            return frozenset()
+        found.add(coordinates)
+    return frozenset(found)
+
+
+def _plain(before: str, line: str) -> bool:
+    return len(line) <= LINE_CHARS_MAX and "ERROR" in before and not set(before) & set("'\"{}")
+
+
+def _coordinates(said: re.Match[str]) -> Coordinates | None:
+    stage = STAGES.get(said["stage"])
+    if stage is None:
+        return None
+    at = TopicPartition(said["topic"], int(said["partition"]))
+    return Coordinates(at, int(said["offset"]), stage, said["class"])
+
+
+def in_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
+    """What dead letters say of this connector, each by its headers."""
+    found = (_of_letter(headers, connector) for headers in records)
+    return frozenset(at for at in found if at is not None)
+
+
+def _of_letter(headers: Headers, connector: str) -> Coordinates | None:
+    """None of another connector's, and where Connect was not told to say more (context.headers)."""
+    said: dict[str, str] = {}
+    for name, value in headers:
+        if name.startswith(_HEADER) and value is not None and len(value) <= LINE_CHARS_MAX:
+            said[name.removeprefix(_HEADER)] = value.decode(errors="replace")
+    stage = STAGES.get(said.get("stage", ""))
+    partition, offset = said.get("partition", ""), said.get("offset", "")
+    numbers = _NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset)
+    if said.get("connector.name") != connector or stage is None or not numbers:
+        return None
+    at = TopicPartition(said.get("topic", ""), int(partition))
+    return Coordinates(at, int(offset), stage, said.get("class.name", ""))

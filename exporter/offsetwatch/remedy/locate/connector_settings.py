@@ -1,0 +1,132 @@
+"""What a connector's configuration says of the records in its hands: the few settings that finding
+a poison record depends on.
+
+Configurations may hold secrets: what is named here leaves this module, and nothing else. A value
+that stands elsewhere (`${file:…}`) is not known. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.decode.java_values import trimmed
+from offsetwatch.remedy.locate.converters import UNKNOWN, Converters, Settings, converters, truth
+
+BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
+# Of a worker's properties; nothing else of them is looked at.
+OF_WORKER: Final = frozenset(
+    {
+        *(
+            f"{kind}.converter{setting}"
+            for kind in ("key", "value", "header")
+            for setting in ("", ".schemas.enable", ".schema.content")
+        ),
+        "consumer.isolation.level",
+        "consumer.max.poll.records",
+        "producer.compression.type",
+        "producer.max.request.size",
+    }
+)
+_DIGITS_MAX: Final = 10
+_TOPIC_CHARS_MAX: Final = 249
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """Of a sink.
+
+    batch_max       records that it takes at once at most; None where neither it nor the worker says
+    tolerant        errors.tolerance is `all`: failures of converters and transforms end no task
+    dead_letters    the topic for these records
+    logs_records    the worker's log names each record that a converter or transform fails on
+    read_committed  None where neither it nor the worker says
+    """
+
+    converters: Converters = UNKNOWN
+    batch_max: int | None = None
+    tolerant: bool | None = False
+    dead_letters: str | None = None
+    logs_records: bool | None = False
+    read_committed: bool | None = None
+
+    @property
+    def batch(self) -> int:
+        """Records that it takes at once at most, as far as anybody knows."""
+        return BATCH_DEFAULT if self.batch_max is None else self.batch_max
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorFacts:
+    """Of a MirrorSourceConnector.
+
+    alias           of the cluster that it reads
+    request_max     max.request.size of its producer; None where neither it nor the worker says
+    compressed      its producer compresses; None as above
+    """
+
+    alias: str = "source"
+    request_max: int | None = None
+    compressed: bool | None = None
+    read_committed: bool = False
+
+
+def sink_facts(config: Settings, worker: Settings | None = None) -> SinkFacts:
+    """`worker`: its properties, if anybody knows them."""
+    tolerance = _text(config.get("errors.tolerance", "none"))
+    topic = _text(config.get("errors.deadletterqueue.topic.name"))
+    level = _of_client("consumer", "isolation.level", config, worker)
+    return SinkFacts(
+        converters=converters(config, worker),
+        batch_max=_number(_of_client("consumer", "max.poll.records", config, worker)),
+        tolerant=None if tolerance is None else tolerance.lower() == "all",
+        dead_letters=topic if topic and len(topic) <= _TOPIC_CHARS_MAX else None,
+        logs_records=_both(
+            truth(config.get("errors.log.enable"), default=False),
+            truth(config.get("errors.log.include.messages"), default=False),
+        ),
+        read_committed=_committed(level, known=worker is not None),
+    )
+
+
+def mirror_facts(config: Settings, worker: Settings | None = None) -> MirrorFacts:
+    """`worker` as of sink_facts. The consumer is MirrorMaker's own: the worker has no say in it."""
+    compression = _of_client("producer", "compression.type", config, worker)
+    level = config.get("source.consumer.isolation.level", config.get("consumer.isolation.level"))
+    alias = config.get("source.cluster.alias")
+    known = compression is not None or worker is not None
+    return MirrorFacts(
+        alias="source" if alias is None else trimmed(alias),
+        request_max=_number(_of_client("producer", "max.request.size", config, worker)),
+        compressed=trimmed(compression or "none").lower() != "none" if known else None,
+        read_committed=level is not None and trimmed(level) == "read_committed",
+    )
+
+
+def _of_client(client: str, name: str, config: Settings, worker: Settings | None) -> str | None:
+    """A setting of the connector's consumer or producer."""
+    own = config.get(f"{client}.override.{name}")
+    return own if own is not None else (worker or {}).get(f"{client}.{name}")
+
+
+def _committed(level: str | None, *, known: bool) -> bool | None:
+    if level is None:
+        return False if known else None
+    return {"read_committed": True, "read_uncommitted": False}.get(level.strip().lower())
+
+
+def _both(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 - no flags: terms
+    if one is False or other is False:
+        return False
+    return None if one is None or other is None else True
+
+
+def _text(value: str | None) -> str | None:
+    """None for what stands elsewhere."""
+    return None if value is None or "${" in value else value.strip()
+
+
+def _number(value: str | None) -> int | None:
+    text = (value or "").strip()
+    plain = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return int(text) if plain and int(text) > 0 else None

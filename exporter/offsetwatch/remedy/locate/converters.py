@@ -1,0 +1,178 @@
+"""Would a connector's converters take the bytes of a record? Our own decode, of a sink's window.
+
+Of each converter that we know it is told what it takes for certain and what it refuses for certain
+(json_format.Reading); of every other one nothing. What has a schema in a registry is looked at as
+far as its frame goes. Pure and total.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.remedy.locate.json_converter import FINE, Reading, Said, read_json
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Settings = Mapping[str, str | None]
+
+_CONVERTERS: Final = "org.apache.kafka.connect.converters."
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+_SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_BYTES: Final = f"{_CONVERTERS}ByteArrayConverter"
+_BOOLEAN: Final = f"{_CONVERTERS}BooleanConverter"
+_SIZES: Final = {
+    f"{_CONVERTERS}ShortConverter": 2,
+    f"{_CONVERTERS}IntegerConverter": 4,
+    f"{_CONVERTERS}FloatConverter": 4,
+    f"{_CONVERTERS}LongConverter": 8,
+    f"{_CONVERTERS}DoubleConverter": 8,
+    _BOOLEAN: 1,
+}
+# Of Confluent's wire format: a zero byte, and the schema's id in four.
+_FRAMED: Final = frozenset(
+    {
+        "io.confluent.connect.avro.AvroConverter",
+        "io.confluent.connect.protobuf.ProtobufConverter",
+        "io.confluent.connect.json.JsonSchemaConverter",
+    }
+)
+_FRAME_BYTES: Final = 5
+_GUID_FRAME: Final = 1  # newer ones name a schema by a GUID, behind this byte or in a header
+_ID_HEADERS: Final = frozenset({"__key_schema_id", "__value_schema_id"})
+
+# Connect takes a class's simple name as well, with or without its suffix.
+_KNOWN: Final = (_JSON, _STRING, _SIMPLE_HEADERS, _BYTES, *_SIZES, *_FRAMED)
+_BY_ALIAS: Final = {
+    alias: name
+    for name in _KNOWN
+    for simple in [name.rpartition(".")[2]]
+    for alias in (simple, simple.removesuffix("Converter"))
+}
+_CLASS: Final = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*", re.ASCII)
+_CLASS_CHARS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """One converter, as far as the configuration tells.
+
+    class_name   None: nobody knows, as where the worker's default is in force
+    envelope     of JsonConverter: is there a schema in each text? None: nobody knows
+    """
+
+    class_name: str | None = None
+    envelope: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.class_name or "the worker's own, which its REST API does not return"
+
+
+@dataclass(frozen=True, slots=True)
+class Converters:
+    """Those of one connector."""
+
+    key: Converter = Converter()
+    value: Converter = Converter()
+    header: Converter = Converter()
+
+
+UNKNOWN: Final = Converters()
+
+
+def converters(connector: Settings, worker: Settings | None = None) -> Converters:
+    """From a connector's configuration, which may hold secrets: nothing else of it is kept.
+
+    worker    the worker's properties, if anybody knows them
+    """
+    return Converters(
+        key=_converter("key.converter", connector, worker),
+        value=_converter("value.converter", connector, worker),
+        header=_converter("header.converter", connector, worker),
+    )
+
+
+def _converter(name: str, connector: Settings, worker: Settings | None) -> Converter:
+    """A converter's settings count only beside its class: Connect reads both from one place."""
+    known = worker or {}
+    place = connector if connector.get(name) is not None else known
+    found = class_name(place.get(name))
+    if name == "header.converter" and worker is not None and place.get(name) is None:
+        found = _SIMPLE_HEADERS
+    if found != _JSON:
+        return Converter(found)
+    if place.get(f"{name}.schema.content") is not None:
+        return Converter(found, envelope=None)
+    return Converter(found, envelope=truth(place.get(f"{name}.schemas.enable"), default=True))
+
+
+def class_name(text: str | None) -> str | None:
+    """A class as configured, by its full name; None if it is none, or stands elsewhere (`${…}`)."""
+    stripped = (text or "").strip()
+    if len(stripped) > _CLASS_CHARS_MAX or _CLASS.fullmatch(stripped) is None:
+        return None
+    return _BY_ALIAS.get(stripped, stripped)
+
+
+def truth(text: str | None, *, default: bool) -> bool | None:
+    """A configured truth value; None if it stands elsewhere, or is none."""
+    if text is None:
+        return default
+    return {"true": True, "false": False}.get(text.strip().lower())
+
+
+def read(converter: Converter, raw: bytes | None, headers: Headers = ()) -> Said:
+    """What this converter makes of a key or a value.
+
+    headers   of the record: a schema may be named there
+    """
+    name = converter.class_name
+    if name == _JSON:
+        return read_json(raw, envelope=converter.envelope)
+    if name in {_STRING, _BYTES}:
+        return FINE
+    if name in _SIZES:
+        return _sized(raw, _SIZES[name], boolean=name == _BOOLEAN)
+    if name in _FRAMED:
+        return _framed(raw, headers)
+    if name is None:
+        return Said(Reading.UNKNOWN, "the converter is not known")
+    return Said(Reading.UNKNOWN, "not decoded: nothing is known of the converter")
+
+
+def read_headers(converter: Converter, headers: Headers) -> Said:
+    """What this header converter makes of all of a record's headers."""
+    if not headers:
+        return FINE
+    if converter.class_name in _FRAMED:
+        return Said(Reading.UNKNOWN, "no header converter")
+    found = [read(converter, value) for _, value in headers]
+    bad = [said for said in found if said.reading is Reading.FAILS]
+    unclear = [said for said in found if said.reading is not Reading.FINE]
+    return (bad or unclear or [FINE])[0]
+
+
+def _sized(raw: bytes | None, size: int, *, boolean: bool) -> Said:
+    if raw is None:
+        return FINE
+    if len(raw) != size:
+        return Said(Reading.FAILS, f"has {len(raw)} bytes, not {size}")
+    return Said(Reading.FAILS, "neither 0 nor 1") if boolean and raw[0] > 1 else FINE
+
+
+def _framed(raw: bytes | None, headers: Headers) -> Said:
+    if raw is None:
+        return FINE
+    if any(name in _ID_HEADERS for name, _ in headers):
+        return Said(Reading.UNKNOWN, "not decoded: its schema is named in a header")
+    if not raw or raw[0] == _GUID_FRAME:
+        return Said(Reading.UNKNOWN, "not decoded: no frame that every version has")
+    if raw[0] != 0:
+        return Said(Reading.FAILS, "unknown magic byte")
+    if len(raw) < _FRAME_BYTES:
+        return Said(Reading.FAILS, "cut off within its schema's id")
+    return Said(Reading.FRAMED, "not decoded: its schema is in a registry")

@@ -1,0 +1,364 @@
+"""Finding the poison: what is known of a standstill, and what came of looking for its record.
+
+The committed offset is not the poison. A sink commits batch by batch, so that after a failure it is
+the start of the batch; the record is named only where several things that are known leave no other
+one, and a skip is exact only where it is the very first. sinks.py and mirrors.py
+decide, by these nouns and by what all kinds have in common; windows.py reads what they need. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.model.evidence import Evidence, EvidenceItem
+from offsetwatch.model.offsets import INT64_MAX, Scalar
+from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.classify import SKIPPABLE, Failure
+from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
+from offsetwatch.remedy.model.plan import Pair, RecordAt
+
+NOTHING_OF_SINK: Final = SinkFacts()
+NOTHING_OF_MIRROR: Final = MirrorFacts()
+
+
+# --- what is asked --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One partition of what a sink reads, or a mirror copies.
+
+    pair        as `GET /offsets` has it now; its offset is None where there is none
+    moved       whether that offset has changed since the trouble began; None if nobody knows
+    topic_id    of the topic as the trouble began; None if nobody knows
+    end_seen    the highest end of its log that was seen since, as its own consumer sees it
+    remote      of a mirror: what the topic is called where it is copied to, if that is known
+    """
+
+    pair: Pair
+    moved: bool | None = None
+    topic_id: str | None = None
+    end_seen: int | None = None
+    remote: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSubject:
+    """A sink that stands still.
+
+    kafka           the configured name of the cluster that it reads
+    letters_kafka   of the one that its dead letters lie in
+    failure         of its tasks, now; None where none failed
+    partitions      all that it reads, those without an offset among them
+    failures_alone  failures of this kind at this very offset that were seen while it took one
+                    record at a time
+    put_at_once     what put() throws is about the records that it was given: nothing is buffered
+    log             the end of its worker's log, if there is one
+    topics          that it is configured to read, besides those of its partitions
+    """
+
+    connector: str
+    kafka: str
+    failure: Failure | None
+    partitions: tuple[Standing, ...]
+    facts: SinkFacts = NOTHING_OF_SINK
+    failures_alone: int = 0
+    put_at_once: bool = False
+    log: str | None = None
+    topics: frozenset[str] = frozenset()
+    letters_kafka: str | None = None
+    connect_version: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSubject:
+    """A MirrorSourceConnector that stands still. target_kafka: the configured name of the cluster
+    that it copies to, None if that is not configured here. The rest as of a SinkSubject.
+    """
+
+    connector: str
+    kafka: str
+    failure: Failure | None
+    partitions: tuple[Standing, ...]
+    facts: MirrorFacts = NOTHING_OF_MIRROR
+    target_kafka: str | None = None
+    connect_version: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueSubject:
+    """A source whose offsets say nothing of a next record to us. pair: of what stands still."""
+
+    connector: str
+    class_name: str
+    pair: Pair
+    connect_version: tuple[int, ...] | None = None
+
+
+Subject = SinkSubject | MirrorSubject | OpaqueSubject
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read for one Standing.
+
+    topic_id        now
+    window          from the next record on, as the connector's own consumer is handed it; None
+                    where it could not be read
+    unread          why not, in a word
+    salvaged        the record at window.corrupt_at, read without checksums
+    sound_after     whether what follows it can be read again
+    levels_differ   nobody knows whether the connector reads committed records only, and it would
+                    be handed others then
+    size_max        of a mirror: max.message.bytes of the topic that it copies to
+    """
+
+    topic_id: str | None = None
+    window: Window | None = None
+    unread: str = ""
+    salvaged: RawRecord | None = None
+    sound_after: bool | None = None
+    levels_differ: bool = False
+    size_max: int | None = None
+
+
+# --- what is answered -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """This record and no other.
+
+    frm, to     what is committed, and what would be after a skip: both absolute
+    method      by which it was found
+    sha256, size_bytes      of the record (RawRecord)
+    also        other methods that say the same
+    recommend   what would be better than a skip, a sentence each
+    """
+
+    record: RecordAt
+    frm: Pair
+    to: Pair
+    method: str
+    sha256: str
+    size_bytes: int
+    evidence: Evidence = ()
+    also: tuple[str, ...] = ()
+    recommend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotIdentified:
+    """None can be named for certain.
+
+    reason      a fixed word
+    said        a sentence for people
+    recommend   what to do instead, a sentence each
+    """
+
+    reason: str
+    said: str
+    evidence: Evidence = ()
+    recommend: tuple[str, ...] = ()
+
+
+Answer = Identified | NotIdentified
+
+
+# --- what all kinds have in common ----------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where a Standing is: the NEXT record to be read."""
+
+    at: TopicPartition
+    next: int
+
+
+class Suspect(NamedTuple):
+    """A partition that stands still although there is something to read."""
+
+    standing: Standing
+    place: Place
+    seen: Seen
+    window: Window
+
+
+Where = Callable[[Pair], Place | None]
+
+
+def fields_of(text: str | None) -> dict[str, Scalar]:
+    """Of a partition or an offset; none where it is no flat map."""
+    try:
+        return msgspec.json.decode(text or "", type=dict[str, str | int | float | bool | None])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def whole_number(fields: Mapping[str, Scalar], name: str) -> int | None:
+    """A long of Java's that is not negative; True is none, and "0" is none."""
+    value = fields.get(name)
+    return value if type(value) is int and 0 <= value < INT64_MAX else None
+
+
+def with_field(pair: Pair, name: str, value: int) -> Pair:
+    """The same partition, verbatim, with this in its offset."""
+    changed = fields_of(pair.offset) | {name: value}
+    return Pair(pair.partition, encode_sorted(changed).decode())
+
+
+def refusal(failure: Failure | None) -> NotIdentified | None:
+    """Why no record is looked for at all, by what failed."""
+    if failure is None:
+        return None
+    if failure.veto is not None or failure.kind not in SKIPPABLE:
+        kind = failure.veto or failure.kind
+        return NotIdentified(
+            "vetoed",
+            f"it failed for a reason of kind {kind}: a record does not cause that",
+            (EvidenceItem("failure", str(kind)),),
+        )
+    return None
+
+
+def unplaced(partitions: tuple[Standing, ...], where: Where) -> NotIdentified | None:
+    """Offsets that we do not understand, or that are there twice: nothing is to be written then."""
+    there: set[TopicPartition] = set()
+    for standing in partitions:
+        place = where(standing.pair)
+        if standing.pair.offset is None:
+            continue
+        if place is None:
+            return NotIdentified(
+                "offset_not_understood",
+                f"{standing.pair.partition} has {standing.pair.offset}: which record is next is "
+                "unknown",
+            )
+        if place.at in there:
+            return NotIdentified(
+                "partition_twice",
+                f"two offsets stand for {_name(place.at)}: which one is read is not certain",
+            )
+        there.add(place.at)
+    return None
+
+
+def suspects(
+    partitions: tuple[Standing, ...], where: Where, seen: Mapping[TopicPartition, Seen]
+) -> tuple[Suspect, ...] | NotIdentified:
+    """Partitions that do not move and have something to read, or why that cannot be told.
+
+    One that is odd speaks against all: the record may be there.
+    """
+    found = []
+    for standing in partitions:
+        place = where(standing.pair)
+        if place is None or standing.moved:
+            continue
+        suspect = _suspect(standing, place, seen.get(place.at, Seen(unread="not_read")))
+        if isinstance(suspect, NotIdentified):
+            return suspect
+        if suspect is not None:
+            found.append(suspect)
+    if not found:
+        return NotIdentified(
+            "nothing_to_read", "no partition stands still with anything left to read"
+        )
+    return tuple(found)
+
+
+def _suspect(standing: Standing, place: Place, seen: Seen) -> Suspect | NotIdentified | None:
+    """None where there is nothing to read."""
+    name, window = _name(place.at), seen.window
+    if window is None:
+        return NotIdentified("window_not_read", f"{name} could not be read: {seen.unread}")
+    problem = _changed(standing, place, seen, window)
+    if problem is not None:
+        return NotIdentified(problem[0], f"{name} {problem[1]}")
+    nothing = not window.records and window.corrupt_at is None
+    if place.next == window.end or (nothing and window.next_offset >= window.end):
+        return None  # markers of transactions are no records
+    if nothing:
+        return NotIdentified("window_not_read", f"{name} could not be read in time")
+    if seen.levels_differ:
+        return NotIdentified(
+            "isolation_unknown",
+            f"it is unknown whether aborted transactions of {name} are read: that depends on the "
+            "worker's consumer.isolation.level",
+        )
+    return Suspect(standing, place, seen, window)
+
+
+def _changed(
+    standing: Standing, place: Place, seen: Seen, window: Window
+) -> tuple[str, str] | None:
+    """Why this log is not the one that the offset was committed for, as (reason, what is so)."""
+    if standing.topic_id is None or seen.topic_id is None:
+        return "topic_id_unknown", "may have been recreated: its topic id is unknown"
+    if standing.topic_id != seen.topic_id:
+        return "topic_recreated", "was deleted and created again since the trouble began"
+    if standing.end_seen is not None and window.end < standing.end_seen:
+        return "log_end_went_back", f"ended at {standing.end_seen} before, and ends at {window.end}"
+    if place.next > window.end:
+        said = f"ends at {window.end}, and {place.next} is next: a reader would begin at its start"
+        return "position_past_end", said
+    if place.next < window.log_start:
+        said = f"begins at {window.log_start}, and {place.next} was next: retention took the rest"
+        return "log_start_past_position", said
+    return None
+
+
+def only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NotIdentified:
+    """The one suspect whose next record fails its checksum, with its bytes at hand and nothing else
+    in its batch: or why there is none.
+    """
+    bad = [at for at in suspects if at.window.corrupt_at is not None]
+    at_once = [at for at in bad if not at.window.records]
+    if not bad:
+        return NotIdentified(
+            "probe_is_clean", "what is to be read next can be read: nothing there is corrupt"
+        )
+    if len(bad) > 1:
+        return NotIdentified(
+            "corrupt_in_many",
+            "records of several partitions are corrupt: a disk causes that, not a record",
+            tuple(
+                EvidenceItem("corrupt at", f"{_name(at.place.at)}@{at.window.corrupt_at}")
+                for at in bad
+            ),
+        )
+    if not at_once:
+        return NotIdentified(
+            "not_the_first_record",
+            f"{_name(bad[0].place.at)} is corrupt at {bad[0].window.corrupt_at}, after records "
+            "that are not, and were not yet processed",
+        )
+    suspect = at_once[0]
+    if suspect.seen.salvaged is None:
+        return NotIdentified(
+            "cannot_copy", "the corrupt record cannot be read even without its checksum"
+        )
+    if suspect.seen.sound_after is not True:
+        return NotIdentified(
+            "corrupt_batch",
+            "the record after it is corrupt too: a batch is one to a consumer, and to skip one "
+            "record of it would not get past it",
+        )
+    return suspect
+
+
+def _name(at: TopicPartition) -> str:
+    return f"{at.topic}-{at.partition}"
+
+
+def record_at(kafka: str, suspect: Suspect, record: RawRecord) -> RecordAt:
+    """Where it lies, by the topic's id."""
+    assert suspect.seen.topic_id is not None
+    at = suspect.place.at
+    return RecordAt(kafka, at.topic, suspect.seen.topic_id, at.partition, record.offset)

@@ -1,0 +1,403 @@
+"""The loop of guarded remediation: sees incidents, has them considered, proposes, and carries out
+what is approved, one plan at a time.
+
+One thread, the daemon's. What it decides is in the journal before it is done; what it is told comes
+from there too, so that a person in another process is heard. It begins with the plans that an
+earlier process has left open: nothing new comes before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+
+from offsetwatch.clients.http.exchange import forget_locals
+from offsetwatch.clock import Clock
+from offsetwatch.errors import RemedyError, raised_at
+from offsetwatch.remedy.execute.executor import Conductor, Counts, approval_of
+from offsetwatch.remedy.gather.snapshot_queries import Case
+from offsetwatch.remedy.guards import Answer, GuardAnswer, Permission, permission
+from offsetwatch.remedy.incident_tracker import Watch, Watched
+from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.model import approval as decisions
+from offsetwatch.remedy.model.approval import Dossier, Stands
+from offsetwatch.remedy.model.fleet_state import POLICY, Fleet, Whose
+from offsetwatch.remedy.model.incidents import Incident, What
+from offsetwatch.remedy.model.journal_records import Approved, BreakerSet, Proposed, Refused, Told
+from offsetwatch.remedy.model.plan import Action, Plan
+from offsetwatch.remedy.model.plan_templates import DETECTOR
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.planner import Considered, Planner, told
+from offsetwatch.state.snapshot import Snapshot
+
+LOOK_S: Final = 1.0
+PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
+PINS_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
+ADMIT_S: Final = 600.0  # and what was approved and cannot begin for so long
+NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
+UNEXPECTED: Final = "unexpected"  # likewise, where an exception kept an answer from being found
+NO_ACTION: Final = "unknown"  # where it was raised before it was known what could be done
+PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
+# What passes by itself: a plan that only these hold back waits, and is not void.
+_PASSING: Final = frozenset(
+    {
+        "kill_switch",
+        "pause",
+        "storm",
+        "blast",
+        "cool_down",
+        "budget_connector",
+        "budget_fleet",
+        "maintenance",
+        "clock",
+        "read_just_now",
+        "views_agree",
+    }
+)
+
+_log = structlog.get_logger()
+
+
+class Agent:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        planner: Planner,
+        conductor: Conductor,
+        policy: Policy,
+        snapshot: Callable[[], Snapshot],
+        clock: Clock,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._ledger = ledger
+        self._planner = planner
+        self._conductor = conductor
+        self._policy = policy
+        self._snapshot = snapshot
+        self._clock = clock
+        self._stopping = stopping
+        self._watch = Watch(ledger, policy, clock)
+        self._woken: set[tuple[str, str]] = set()
+        self._holding: dict[str, tuple[object, ...]] = {}
+        self._compared_at = 0.0
+        self._places: set[str] = set()
+
+    @property
+    def counts(self) -> Counts:
+        """What this process has done, and was kept from."""
+        return self._conductor.counts
+
+    @property
+    def fleet(self) -> Fleet:
+        """What the journal says of all."""
+        return self._ledger.fleet
+
+    def dossiers(self) -> Collection[Dossier]:
+        """Every plan that is not over."""
+        return self._ledger.dossiers.values()
+
+    @property
+    def over(self) -> Mapping[Stands, int]:
+        """How many plans are over, by how they stand."""
+        return self._ledger.over
+
+    def refused(self, plan: Plan) -> Refused | None:
+        """Why nothing was done about a plan's incident when that was last looked at."""
+        return self._ledger.refused(plan)
+
+    def refusals(self) -> Collection[Refused]:
+        """Why nothing is done about what is wrong now, an incident and action each."""
+        return self._ledger.refusals.values()
+
+    def wake(self, connect: str, connector: str) -> None:
+        """Look there at once: a hint, and no more than that. Any thread."""
+        self._woken.add((connect, connector))
+
+    def step(self) -> None:
+        """One round: what was left open, what is approved, what is new. Raises JournalDamaged."""
+        self._ledger.read_on()
+        if self._conductor.recover():
+            return
+        snapshot = self._snapshot()
+        if not snapshot.ready:
+            return
+        self._planner.look_around()
+        self._watch.see(snapshot)
+        self._lapse()
+        if self._begin_approved() or self._stopping():
+            return
+        woken, self._woken = self._woken, set()
+        for watched in self._watch.due(woken):
+            self._consider(watched)
+            if self._stopping():
+                return
+
+    # --- what is new -----------------------------------------------------------------------------
+
+    def _consider(self, watched: Watched) -> None:
+        incident = watched.incident
+        watched.considered_at = self._clock.now()
+        whose = (incident.connect_cluster, incident.connector)
+        if whose in self.fleet.at_work():
+            return
+        case = None
+        with self._contained(whose, NO_ACTION):
+            case = self._planner.case_of(incident)
+        if case is None:
+            return
+        _log.debug(
+            "remedy_considered",
+            connector=incident.connector,
+            action=case.action.value,
+            failure=None if case.failure is None else case.failure.kind.value,
+            said=incident.said,
+        )
+        if self._in_the_way(whose, case):
+            return
+        considered = None
+        with self._contained(whose, case.action.value):
+            considered = self._planner.consider(case)
+        if considered is not None:
+            self._decide(watched, considered)
+
+    @contextmanager
+    def _contained(self, whose: Whose, action: str) -> Iterator[None]:
+        """Let an exception that nobody expected, in what is only read for one incident or plan, end
+        that question alone: it is counted, its trace is logged once, and the incident or plan stays
+        as it is. What is raised while something is written is not for here: the thread then begins
+        again from the journal.
+        """
+        try:
+            yield
+        except RemedyError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
+            self._count_blocked(whose, action, UNEXPECTED)
+            place = raised_at(exc)
+            if place not in self._places and len(self._places) < PLACES_MAX:
+                self._places.add(place)
+                _log.error("unexpected_error", name="remediation", connector=whose[1], exc_info=exc)
+            forget_locals(exc)
+
+    def _in_the_way(self, whose: Whose, case: Case) -> bool:
+        """Whether a plan for this connector waits already. One that was made for the same trouble
+        when it called for something else is taken back, unless nobody can tell just now what the
+        trouble is.
+        """
+        incident = case.incident
+        assert incident is not None
+        told = case.failure is not None or incident.what is not What.FAILED
+        for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
+            if (plan.subject.place, plan.subject.connector) != whose:
+                continue
+            remedy = plan.remedy
+            ours = remedy is not None and plan.created_by == DETECTOR
+            if not ours or plan_id in self.fleet.approved():
+                return True
+            assert remedy is not None
+            if remedy.incident != incident.key or remedy.action is case.action or not told:
+                return True
+            self._void(plan_id, void=True, said=f"by now {case.action.value} may help instead")
+        return False
+
+    def _decide(self, watched: Watched, considered: Considered) -> None:
+        """Propose it, have it begun, or say why not."""
+        allowed = permission(considered.answers)
+        plan = considered.plan
+        if plan is None or allowed in {Permission.NO, Permission.WOULD}:
+            self._refuse(watched, considered, would=allowed is Permission.WOULD)
+            return
+        incident, now = watched.incident, self._clock.now()
+        watched.said = ()
+        proposed = Proposed(
+            at=now,
+            plan=plan,
+            mode=self.mode.value,
+            expires_at=now + PROPOSAL_S,
+            answers=told(considered.answers),
+        )
+        records: list[Proposed | Approved] = [proposed]
+        if allowed is Permission.ACT:
+            because = "configuration allows it without a person"
+            records.append(Approved(at=now, by=POLICY, plan_sha256=plan.sha256, because=because))
+        self._ledger.journal.append(plan.plan_id, records)
+        _log.info(
+            "remedy_proposed",
+            plan=plan.plan_id,
+            connector=incident.connector,
+            action=considered.action.value,
+            approved=allowed is Permission.ACT,
+        )
+        self._ledger.read_on()
+
+    @property
+    def mode(self) -> Mode:
+        """As configured, or as a person has lowered it."""
+        lowered = self.fleet.mode
+        if lowered is None or lowered.mode is None:
+            return self._policy.mode
+        return min(self._policy.mode, Mode(lowered.mode), key=list(Mode).index)
+
+    def _refuse(self, watched: Watched, considered: Considered, *, would: bool) -> None:
+        """Take the reasons down when they are others than before: by guard, since what they say
+        counts seconds.
+        """
+        incident = watched.incident
+        against = tuple(at for at in considered.answers if at.answer is not Answer.PASS)
+        answers = told(against)
+        if considered.plan is None:
+            answers = (Told(0, NO_PLAN, Answer.DENY.value, considered.said),)
+        guards = tuple((at.guard, at.answer) for at in answers)
+        reasons = (considered.action, self.mode, would, *guards)
+        if reasons == watched.said:
+            return
+        watched.said = reasons
+        whose = (incident.connect_cluster, incident.connector)
+        for at in answers:
+            self._count_blocked(whose, considered.action.value, at.guard)
+        self._write_refusal(
+            incident.key,
+            whose,
+            considered.action,
+            answers,
+            would=would,
+            recommend=considered.recommend,
+        )
+        self._ledger.read_on()
+
+    def _write_refusal(
+        self,
+        incident: str,
+        whose: Whose,
+        action: Action,
+        answers: tuple[Told, ...],
+        *,
+        would: bool = False,
+        recommend: tuple[str, ...] = (),
+    ) -> None:
+        self._ledger.journal.control(
+            Refused(
+                at=self._clock.now(),
+                incident=incident,
+                connect_cluster=whose[0],
+                connector=whose[1],
+                action=action.value,
+                mode=self.mode.value,
+                answers=answers,
+                would=would,
+                recommend=recommend,
+            )
+        )
+
+    def _trip(self, tripped: tuple[tuple[str, str], ...]) -> None:
+        """What a budget stops goes on only after somebody has had a look."""
+        for scope, said in tripped:
+            if scope not in self.fleet.breakers:
+                self._ledger.journal.control(
+                    BreakerSet(
+                        at=self._clock.now(), scope=scope, open=True, by=POLICY, because=said
+                    )
+                )
+
+    # --- what is decided -------------------------------------------------------------------------
+
+    def _lapse(self) -> None:
+        """Take back what nobody approved in time, what the trouble is over for, and what may not
+        begin any more: nobody is to approve what can only be refused then.
+        """
+        now = self._clock.now()
+        compare = not 0.0 <= now - self._compared_at < PINS_S
+        if compare:
+            self._compared_at = now
+        for plan_id, plan in self.fleet.proposed().items():
+            dossier = self._ledger.dossiers[plan_id]
+            late = dossier.expires_at is not None and now >= dossier.expires_at
+            incident = "" if plan.remedy is None else plan.remedy.incident
+            gone = bool(incident) and incident not in self._watch.of
+            if plan.remedy is not None and plan.remedy.policy_sha256 != self._policy.sha256:
+                self._void(plan_id, void=True, said="it was planned under another configuration")
+            elif late:
+                self._void(plan_id, void=False, said="no operator approved it")
+            elif gone:
+                self._void(plan_id, void=True, said="its incident is over")
+            elif compare and (said := self._outlived(plan)) is not None:
+                self._void(plan_id, void=True, said=said)
+        self._ledger.read_on()
+
+    def _outlived(self, plan: Plan) -> str | None:
+        """Return why a plan can begin at no time any more. None also where that raises something:
+        nobody can tell.
+        """
+        with self._contained((plan.subject.place, plan.subject.connector), _action(plan)):
+            return self._planner.outlived(plan)
+        return None
+
+    def _void(self, plan_id: str, *, void: bool, said: str) -> None:
+        now = self._clock.now()
+        self._ledger.journal.decide(
+            plan_id, lambda records: decisions.lapse(records, void=void, said=said, now=now)
+        )
+
+    def _begin_approved(self) -> bool:
+        """Begin with one plan that may begin. Whether one was."""
+        approved = self.fleet.approved()
+        self._holding = {at: held for at, held in self._holding.items() if at in approved}
+        for plan_id, plan in approved.items():
+            dossier = self._ledger.dossiers[plan_id]
+            grounds = self._conductor.grounds()
+            admitted, whose = None, (plan.subject.place, plan.subject.connector)
+            with self._contained(whose, _action(plan)):
+                approval = approval_of(dossier, self._not_before(plan))
+                admitted = self._planner.admit(plan, self._incident(plan), approval)
+            if admitted is None:
+                continue
+            self._trip(admitted.tripped)
+            blocking = [at for at in admitted.answers if at.answer is not Answer.PASS]
+            if not blocking:
+                self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
+                return True
+            self._hold_back(plan_id, dossier, blocking)
+        return False
+
+    def _hold_back(self, plan_id: str, dossier: Dossier, blocking: list[GuardAnswer]) -> None:
+        """Wait for what passes by itself, and say what for; take back what will not."""
+        plan, now = dossier.plan, self._clock.now()
+        assert plan.remedy is not None
+        guards = tuple((at.guard, at.answer) for at in blocking)
+        if self._holding.get(plan_id) != guards:
+            self._holding[plan_id] = guards
+            whose = (plan.subject.place, plan.subject.connector)
+            for at in blocking:
+                self._count_blocked(whose, plan.remedy.action.value, at.guard)
+            self._write_refusal(
+                plan.remedy.incident, whose, plan.remedy.action, told(tuple(blocking))
+            )
+        passing = all(at.guard in _PASSING or at.answer is Answer.UNKNOWN for at in blocking)
+        if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMIT_S:
+            said = "; ".join(f"{at.guard}: {at.said}" for at in blocking)
+            self._void(plan_id, void=True, said=said)
+        self._ledger.read_on()
+
+    def _not_before(self, plan: Plan) -> float:
+        return self.fleet.not_before(plan, self._policy.cool_down_s)
+
+    def _incident(self, plan: Plan) -> Incident | None:
+        if plan.remedy is None:
+            return None
+        watched = self._watch.of.get(plan.remedy.incident)
+        return None if watched is None else watched.incident
+
+    def _count_blocked(self, whose: Whose, action: str, guard: str) -> None:
+        key = (*whose, action, guard)
+        self._conductor.counts.blocked[key] = self._conductor.counts.blocked.get(key, 0) + 1
+
+
+def _action(plan: Plan) -> str:
+    return NO_ACTION if plan.remedy is None else plan.remedy.action.value

@@ -1,0 +1,331 @@
+"""What the whole journal says that guards ask for: what was skipped and restarted and when, what a
+person has set, which breakers are open, whom we hold stopped.
+
+Pure. Taken in record by record, in order, so that it costs nothing to keep up; whoever starts anew
+takes in all of them and stands at the same place. A breaker is never written down as opened: that
+it is follows from how plans ended, so that no crash can come in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    Approved,
+    BreakerSet,
+    Ended,
+    Ending,
+    IncidentOver,
+    IncidentSeen,
+    Intended,
+    Lapsed,
+    ModeSet,
+    Opened,
+    Parked,
+    PauseSet,
+    Proposed,
+    Refused,
+    Rejected,
+    Resumed,
+    Verified,
+)
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    Copy,
+    Plan,
+    RecordAt,
+    Restart,
+    State,
+    ToState,
+)
+from offsetwatch.remedy.model.plan_templates import DETECTOR
+
+POLICY: Final = "policy"  # who approves where no person has to
+NEAR: Final = 100  # offsets: two skips of one kind this close are not two accidents
+
+Whose = tuple[str, str]  # place, connector
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A record that was skipped, or may have been. `at`: when it was asked for."""
+
+    at: float
+    plan_id: str
+    whose: Whose
+    record: RecordAt
+    signature: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """A restart that was requested. `incident`: the key of what it answers; "" of an operator's."""
+
+    at: float
+    whose: Whose
+    incident: str
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Open until a person closes it. `scope`: `place/connector`."""
+
+    scope: str
+    opened_at: float
+    said: str
+
+
+@dataclass(slots=True)
+class _Life:
+    """A plan so far. `stopped_at`: since when we hold its connector stopped, or may."""
+
+    plan: Plan
+    approved_by: str | None = None
+    decided: bool = False
+    begun: bool = False
+    over: bool = False
+    parked: bool = False
+    stopped_at: float | None = None
+
+
+@dataclass(slots=True)
+class Fleet:
+    """See the module. `successes` are those that a person had approved."""
+
+    seq: int = 0
+    mode: ModeSet | None = None
+    pause: PauseSet | None = None
+    skips: list[Skip] = field(default_factory=list)
+    restarts: list[Restarted] = field(default_factory=list)
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+    incidents: dict[str, IncidentSeen] = field(default_factory=dict)
+    refused: dict[tuple[str, str], Refused] = field(default_factory=dict)
+    ended_at: dict[Whose, float] = field(default_factory=dict)
+    successes: Counter[tuple[Whose, Action]] = field(default_factory=Counter)
+    _lives: dict[str, _Life] = field(default_factory=dict)
+    _held: dict[Whose, tuple[float, str]] = field(default_factory=dict)
+
+    # --- what guards ask -------------------------------------------------------------------------
+
+    def paused(self, now: float) -> PauseSet | None:
+        """Who holds everything; None while nobody does."""
+        at = self.pause
+        if at is None or not at.paused or (at.until is not None and now >= at.until):
+            return None
+        return at
+
+    def at_work(self) -> frozenset[Whose]:
+        """Whose plans have begun and are not over; parked ones among them."""
+        return frozenset(_whose(life.plan) for life in self._lives.values() if life.begun)
+
+    def parked(self) -> frozenset[Whose]:
+        """Of these, those that a person must decide."""
+        return frozenset(_whose(life.plan) for life in self._lives.values() if life.parked)
+
+    def proposed(self) -> dict[str, Plan]:
+        """Plans that nobody has decided yet."""
+        return {
+            plan_id: life.plan
+            for plan_id, life in self._lives.items()
+            if not (life.decided or life.begun)
+        }
+
+    def approved(self) -> dict[str, Plan]:
+        """Plans that may begin, in the order of their proposals."""
+        return {
+            plan_id: life.plan
+            for plan_id, life in self._lives.items()
+            if life.approved_by is not None and not life.begun
+        }
+
+    def not_before(self, plan: Plan, cool_down_s: float) -> float:
+        """Return when the cool-down after the connector's last plan is over, in Unix seconds; 0 of
+        a plan that no cool-down holds back: a restart, a stop, or an operator's own.
+        """
+        ended_at = self.ended_at.get(_whose(plan))
+        if ended_at is None or plan.created_by != DETECTOR or plan.remedy is None:
+            return 0.0
+        return ended_at + cool_down_s if plan.remedy.action is Action.SKIP_ONE else 0.0
+
+    def stopped_by_us(self) -> dict[Whose, float]:
+        """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
+        has taken over.
+        """
+        found = {whose: at for whose, (at, _) in self._held.items()}
+        for life in self._lives.values():
+            if life.stopped_at is not None:
+                whose = _whose(life.plan)
+                found[whose] = min(life.stopped_at, found.get(whose, life.stopped_at))
+        return found
+
+    def holding(self, stopped: Collection[Whose]) -> frozenset[str]:
+        """Incidents that were answered with a stop, of those connectors that still are."""
+        return frozenset(
+            incident for whose, (_, incident) in self._held.items() if whose in stopped
+        )
+
+    def bounds(self) -> tuple[object, ...]:
+        """What guards ask that people and other plans may change at any moment: where this is the
+        same as before, so is what they said of it.
+        """
+        return (
+            self.mode,
+            self.pause,
+            frozenset(self.breakers),
+            frozenset(self.ended_at.items()),
+            self.at_work(),
+            len(self.skips),
+            len(self.restarts),
+        )
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
+        """The next record of the journal."""
+        self.seq = seq
+        match record:
+            case ModeSet():
+                self.mode = record
+            case PauseSet():
+                self.pause = record
+            case BreakerSet():
+                self._set_breaker(record)
+            case IncidentSeen():
+                self.incidents.setdefault(record.incident, record)
+            case IncidentOver():
+                self._incident_over(record.incident)
+            case Refused():
+                self.refused[record.incident, record.action] = record
+            case Proposed():
+                self._lives[plan_id] = _Life(record.plan)
+            case Opened():
+                self._lives.setdefault(plan_id, _Life(record.plan)).begun = True
+            case _ if plan_id in self._lives:
+                self._step(self._lives[plan_id], record)
+                if self._lives[plan_id].over:
+                    del self._lives[plan_id]
+
+    def _step(self, life: _Life, record: AnyRecord) -> None:
+        match record:
+            case Approved():
+                life.approved_by, life.decided = record.by, True
+            case Rejected() | Lapsed():
+                life.over = True
+            case Resumed():
+                life.parked = False
+            case Intended():
+                self._intended(life, record)
+            case Verified():
+                if _runs_again(life, record):
+                    life.stopped_at = None
+                if _restarts_by_hand(life, record):
+                    self.restarts.append(Restarted(record.at, _whose(life.plan), ""))
+            case Parked():
+                life.parked = True
+                self._open(life, record.at, f"plan {life.plan.plan_id} is parked: {record.said}")
+            case Ended():
+                self._ended(life, record)
+
+    def _intended(self, life: _Life, record: Intended) -> None:
+        plan, whose = life.plan, _whose(life.plan)
+        if record.undoing:
+            return
+        step = plan.steps[record.index]
+        match step:
+            case ToState(state=State.STOPPED):
+                life.stopped_at = life.stopped_at or record.at
+            case Restart() if plan.remedy is not None:
+                self.restarts.append(Restarted(record.at, whose, plan.remedy.incident))
+            case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
+                self._skipped(life, record.at)
+
+    def _skipped(self, life: _Life, at: float) -> None:
+        plan, whose = life.plan, _whose(life.plan)
+        assert plan.remedy is not None
+        if any(skip.plan_id == plan.plan_id for skip in self.skips):
+            return  # asked for once more
+        record = next(step.record for step in plan.steps if isinstance(step, Copy))
+        skip = Skip(at, plan.plan_id, whose, record, plan.remedy.signature)
+        for earlier in self.skips:
+            if _alike(earlier, skip):
+                log = f"{record.topic}-{record.partition}"
+                said = (
+                    f"two records were skipped for one kind of failure, close to each other: "
+                    f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
+                    "that writes them, not the records"
+                )
+                self._open(life, at, said)
+        self.skips.append(skip)
+
+    def _ended(self, life: _Life, record: Ended) -> None:
+        plan, whose = life.plan, _whose(life.plan)
+        life.over = True
+        if not life.begun or plan.remedy is None:
+            return
+        self.ended_at[whose] = record.at
+        # A restart that did not help is what a skip waits for; how many there may be is a guard's.
+        restart = plan.remedy.action is Action.RESTART_FAILED
+        if record.ending is Ending.INEFFECTIVE and not restart:
+            self._open(life, record.at, f"plan {plan.plan_id} did not help: {record.said}")
+        if record.ending is Ending.SUCCEEDED and life.approved_by not in {None, POLICY}:
+            self.successes[whose, plan.remedy.action] += 1
+        stays = plan.final is State.STOPPED and record.ending is Ending.SUCCEEDED
+        if stays and life.stopped_at is not None:
+            self._held[whose] = (life.stopped_at, plan.remedy.incident)
+
+    def _incident_over(self, incident: str) -> None:
+        self.incidents.pop(incident, None)
+        self._held = {whose: at for whose, at in self._held.items() if at[1] != incident}
+        for key in [at for at in self.refused if at[0] == incident]:
+            del self.refused[key]
+
+    def _set_breaker(self, record: BreakerSet) -> None:
+        if record.open:
+            self.breakers.setdefault(record.scope, Breaker(record.scope, record.at, record.because))
+        else:
+            self.breakers.pop(record.scope, None)
+
+    def _open(self, life: _Life, at: float, said: str) -> None:
+        if life.plan.remedy is None:
+            return  # a person's own change of the toolbox
+        scope = "/".join(_whose(life.plan))
+        self.breakers.setdefault(scope, Breaker(scope, at, said))
+
+
+def _whose(plan: Plan) -> Whose:
+    return (plan.subject.place, plan.subject.connector)
+
+
+def _alike(one: Skip, other: Skip) -> bool:
+    same_log = (one.record.kafka, one.record.topic, one.record.partition) == (
+        other.record.kafka,
+        other.record.topic,
+        other.record.partition,
+    )
+    near = abs(one.record.offset - other.record.offset) <= NEAR
+    return one.whose == other.whose and same_log and near and one.signature == other.signature
+
+
+def _restarts_by_hand(life: _Life, record: Verified) -> bool:
+    """Return whether a restart of tasks is done that the toolbox was asked for: no incident is
+    known of it, and one that is there may have outlived it.
+    """
+    if record.undoing or life.plan.remedy is not None:
+        return False
+    step = life.plan.steps[record.index]
+    return isinstance(step, Restart) and step.include_tasks
+
+
+def _runs_again(life: _Life, record: Verified) -> bool:
+    """Whether what was verified is that a connector we stopped is no longer so. On the way back it
+    is the last step that says it, and the end of the plan with it.
+    """
+    if record.undoing:
+        return False
+    step = life.plan.steps[record.index]
+    return isinstance(step, ToState) and step.state is not State.STOPPED

@@ -1,0 +1,98 @@
+"""The policy that a configuration means. Called by whoever reads the configuration.
+
+The one place where time zones are looked up: what a Policy holds of them is a table.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from offsetwatch.config.schema import remediation as shape
+from offsetwatch.config.sink_classes import SAFE, UNSAFE
+from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
+from offsetwatch.remedy.model.service_api import Mode
+
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_FROM_YEAR, _TO_YEAR = 2020, 2060  # before and after them a zone stays as it was
+_DAY_S: Final = 86_400
+
+
+def policy_of(remedy: shape.Remedy) -> Policy:
+    """What was configured, with what is known beside it."""
+    return Policy(
+        mode=Mode(remedy.mode),
+        second_person=remedy.second_person,
+        auto=tuple(
+            Rule(
+                connect=rule.connect,
+                connectors=tuple(rule.connectors),
+                actions=tuple(sorted(rule.actions)),
+                unmanaged=rule.unmanaged,
+            )
+            for rule in remedy.auto
+        ),
+        skip_safe=(*SAFE, *remedy.skip_safe_sinks),
+        skip_unsafe=UNSAFE,
+        sink_data_errors=tuple(
+            (name, tuple(errors)) for name, errors in sorted(remedy.sink_data_errors.items())
+        ),
+        failures=remedy.repeat.failures,
+        failures_span_s=remedy.repeat.span_s,
+        restarts=remedy.repeat.restarts,
+        alert_before_s=remedy.alert_before_s,
+        start_grace_s=remedy.start_grace_s,
+        cool_down_s=remedy.cool_down_s,
+        budgets=Budgets(**remedy.budgets.model_dump()),
+        per_connect=remedy.blast.per_connect,
+        total=remedy.blast.total,
+        stop_total_s=remedy.stop_total_s,
+        probation_s=remedy.probation_s,
+        deny=tuple(_window(window) for window in remedy.maintenance.deny),
+        only_in=tuple(_window(window) for window in remedy.maintenance.only_in),
+        stop_file=remedy.kill_switch,
+        stop_on=tuple(remedy.stop_on),
+    )
+
+
+def _window(window: shape.Window) -> Window:
+    return Window(
+        days=tuple(_DAYS.index(day) for day in window.days),
+        start_s=_seconds(window.start),
+        end_s=_seconds(window.end),
+        clock=_clock(window.zone),
+    )
+
+
+def _seconds(time_of_day: str) -> int:
+    hour, minute = time_of_day.split(":")
+    return int(hour) * 3_600 + int(minute) * 60
+
+
+@cache
+def _clock(name: str) -> Clock:
+    """A zone's changes, each to the second, found between two days that differ."""
+    zone = ZoneInfo(name)
+    at = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
+    end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())
+    found = [(float(at), _east(zone, at))]
+    while at < end:
+        following = at + _DAY_S
+        if _east(zone, following) != found[-1][1]:
+            low, high = at, following
+            while high - low > 1:
+                middle = (low + high) // 2
+                if _east(zone, middle) == found[-1][1]:
+                    low = middle
+                else:
+                    high = middle
+            found.append((float(high), _east(zone, high)))
+        at = following
+    return Clock(tuple(found))
+
+
+def _east(zone: ZoneInfo, at: int) -> int:
+    offset = datetime.fromtimestamp(at, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())

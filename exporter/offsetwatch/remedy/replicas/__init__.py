@@ -1,0 +1,5 @@
+"""One journal for several replicas: a topic, a copy of it in each, and an elected leader.
+
+In: the journal's topic. Out: an identical file in each replica. Only the leader acts, and it stops
+before its lease can have ended.
+"""

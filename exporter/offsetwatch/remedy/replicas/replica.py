@@ -1,0 +1,323 @@
+"""One of several replicas: follows the journal's topic into its own copy, stands for election, and
+leads for as long as it is let.
+
+A consumer group chooses who is to lead. What makes it safe is something else: the broker takes
+records of the journal from the newest producer alone. So whoever is chosen makes a producer, which
+ends what the one before had begun; reads to the end; writes into the journal that it leads; and
+only then acts. Nothing is done that was not written first, so one that was paused, or cut off, and
+does not know of it is told at the latest when it wants to write about its next step.
+
+Called by the daemon. One thread follows, stands and takes over; those who write use a Term.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from offsetwatch.clients.kafka.journal_topic import (
+    Election,
+    JournalReader,
+    Wanted,
+    topic_of,
+    weaknesses,
+)
+from offsetwatch.clock import Clock
+from offsetwatch.errors import (
+    ClientError,
+    NotLeader,
+    OffsetwatchError,
+    Unreachable,
+)
+from offsetwatch.remedy.drivers.journal_topic import JournalWriter, open_writer
+from offsetwatch.remedy.journal.journal import Journal, Line
+from offsetwatch.remedy.model.journal_records import Led
+from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
+from offsetwatch.remedy.replicas.topic_reader import WAIT_S, Following
+
+NAME: Final = "journal-replica"
+AGAIN_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
+TELL_S: Final = 5.0
+REFUSED_S: Final = 30.0  # after a topic that is not fit
+CREATE: Final = "`offsetwatch journal create --config F` makes it"
+# A request that was put off so long after its intent was written is not made: whoever leads by
+# then waits for longer until it takes it for not made (Limits.doubt_s, with what Connect may take).
+STALE_S: Final = 30.0
+
+_log = structlog.get_logger()
+
+
+class Settings(NamedTuple):
+    """Where the journal is, and who this is.
+
+    kafka, properties   its cluster, as the configuration calls it, and how clients reach it
+    name                what others are told of this replica
+    session_s           after so long without a sign of life another one is chosen
+    """
+
+    kafka: str
+    properties: Mapping[str, Any]
+    wanted: Wanted
+    name: str
+    session_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a replica stands, for metrics and answers.
+
+    leading     it acts
+    leader      who said last that it leads, and when (Unix seconds, by its clock); None if nobody
+                ever has
+    seq         the newest record of the journal that it has
+    problem     why it neither follows nor leads; empty if it does
+    """
+
+    leading: bool = False
+    leader: tuple[str, float] | None = None
+    seq: int = 0
+    problem: str = ""
+
+
+class Term:
+    """The time in which a replica leads. Any thread. Over for good at the first error, or when
+    somebody else is chosen; nothing is written after that.
+    """
+
+    def __init__(self, writer: JournalWriter, head: str) -> None:
+        self._writer = writer
+        self._head = head
+        self._one_at_a_time = threading.Lock()
+        self._over = threading.Event()
+        self._written_at = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether it is known to be."""
+        return self._over.is_set()
+
+    def end(self) -> None:
+        """Nothing more is to be written."""
+        self._over.set()
+
+    def publish(self, lines: Sequence[Line]) -> None:
+        """See journal.Publish. Together or not at all; where it is not known which, the next leader
+        finds out, which may be this very replica.
+        """
+        with self._one_at_a_time:
+            if self.over:
+                raise NotLeader("this replica does not lead any more: nothing was done")
+            if lines[0].prev_sha256 != self._head:
+                self.end()
+                raise NotLeader("the copy of the journal here is behind the topic: nothing is done")
+            begun_at = time.monotonic()
+            try:
+                self._writer.write([value_of(line) for line in lines])
+            except ClientError as exc:
+                self.end()
+                raise NotLeader(f"it is not known to be in the journal: {exc}") from exc
+            except BaseException:
+                self.end()
+                raise
+            self._head = lines[-1].sha256
+            self._written_at = begun_at
+
+    def check(self, stale_s: float = STALE_S) -> None:
+        """Before a request is made, at the last moment: raises Unreachable (nothing has happened)
+        if it is too long ago that the journal was seen to be ours. By a clock that goes on while
+        the process stands still.
+        """
+        idle_s = time.monotonic() - self._written_at
+        if self.over or idle_s > stale_s:
+            raise Unreachable("journal", f"it was last written to {idle_s:.1f} s ago: not asked")
+
+
+class Replica:
+    """See the module. `told` is called by its thread after each change of its standing, and once in
+    a while: who listens may be somebody else by now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        clock: Clock,
+        told: Callable[[Standing], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._clock = clock
+        self._told = told
+        self._stop = threading.Event()
+        self._term: Term | None = None
+        self._standing = Standing()
+        self._told_at = 0.0
+        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+
+    def start(self) -> None:
+        """Follow, and stand for election."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lead no more, and let another one be chosen at once."""
+        self._stop.set()
+        self._resign("stopping")
+        self._thread.join()
+
+    @property
+    def term(self) -> Term | None:
+        """That of now, if this one leads. Any thread."""
+        term = self._term
+        return None if term is None or term.over else term
+
+    @property
+    def standing(self) -> Standing:
+        """Any thread."""
+        return self._standing
+
+    def publish(self, lines: Sequence[Line]) -> None:
+        """See journal.Publish: in whatever term it is now. For what people decide; a plan is
+        carried out in one term and in no other.
+        """
+        term = self.term
+        if term is None:
+            raise NotLeader(self.who_leads())
+        term.publish(lines)
+
+    def who_leads(self) -> str:
+        """Said to whoever asks this one to change something."""
+        leader = self._standing.leader
+        if leader is None:
+            return "this replica does not lead, and none has led yet: nothing was done"
+        return f"this replica does not lead: {leader[0]} was the last to say that it does"
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Attend until told to stop. A bug ends a term, and not the daemon."""
+        while not self._stop.is_set():
+            wait_s = AGAIN_S
+            try:
+                wait_s = self._attend()
+            except OffsetwatchError as exc:
+                self._stand(problem=str(exc))
+                _log.error("journal_unavailable", error=str(exc))
+            except Exception as exc:  # noqa: BLE001 - see the docstring
+                self._stand(problem=f"unexpected {type(exc).__name__}: see the log")
+                _log.exception("unexpected_error", name=NAME)
+            finally:
+                self._resign("the journal cannot be followed")
+            self._stop.wait(wait_s)
+
+    def _attend(self) -> float:
+        """Until it ends or something fails; then how long to leave it."""
+        settings = self._settings
+        topic = settings.wanted.topic
+        found = topic_of(settings.kafka, settings.properties, topic)
+        if found is None:
+            return self._refuse([f"{settings.kafka} has no topic {topic}: {CREATE}"])
+        weak = list(weaknesses(found, settings.wanted))
+        if weak:
+            return self._refuse([f"topic {settings.kafka}/{topic}: {said}" for said in weak])
+        with (
+            closing(Projection(self._folder, topic, found.topic_id)) as copy,
+            closing(self._reader(copy)) as reader,
+        ):
+            self._follow(Following(copy, reader))
+        return AGAIN_S
+
+    def _reader(self, copy: Projection) -> JournalReader:
+        settings = self._settings
+        return JournalReader(
+            settings.kafka, settings.properties, settings.wanted.topic, copy.place.position
+        )
+
+    def _refuse(self, problems: list[str]) -> float:
+        self._stand(problem="; ".join(problems))
+        _log.error("journal_refused", problems=problems)
+        return REFUSED_S
+
+    def _follow(self, following: Following) -> None:
+        settings = self._settings
+        election: Election | None = None
+        try:
+            while not self._stop.is_set():
+                following.read(WAIT_S)
+                self._look(following)
+                if election is None:
+                    if not following.caught_up:  # a leader that has yet to read is none
+                        continue
+                    election = Election(
+                        settings.kafka,
+                        settings.properties,
+                        settings.wanted.topic,
+                        session_s=settings.session_s,
+                    )
+                chosen = election.chosen(0 if following.busy else WAIT_S)
+                if self._stop.is_set():
+                    return
+                if chosen and self.term is None:
+                    self._take_over(following, election)
+                elif not chosen:
+                    self._resign("another one was chosen")
+        finally:
+            self._resign("it follows no longer")
+            if election is not None:
+                election.leave()
+
+    def _take_over(self, following: Following, election: Election) -> None:
+        """The fence, then the end of the journal, then our name in it; only then is there a term.
+        Raises OffsetwatchError: then another one is let try.
+        """
+        settings = self._settings
+        began = time.monotonic()
+        writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
+        following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
+        term = Term(writer, following.copy.head[1])
+        with closing(Journal(self._folder, term.publish)) as journal:
+            journal.control(Led(at=self._clock.now(), name=settings.name))
+        if self._stop.is_set() or not election.chosen(0):
+            return
+        self._term = term
+        self._look(following)
+        _log.info(
+            "leadership_taken",
+            name=settings.name,
+            seq=self._standing.seq,
+            after_s=round(time.monotonic() - began, 3),
+        )
+
+    def _resign(self, why: str) -> None:
+        term, self._term = self._term, None
+        if term is None:
+            return
+        lost = term.over
+        term.end()
+        _log.warning("leadership_lost", why="it could not write" if lost else why)
+        self._stand(leading=False)
+
+    def _look(self, following: Following) -> None:
+        if self._term is not None and self._term.over:
+            self._resign("it could not write")
+        self._stand(
+            leading=self._term is not None,
+            leader=following.leader,
+            seq=following.copy.head[0],
+            problem=following.trouble,
+        )
+
+    def _stand(self, **changed: Any) -> None:
+        before = self._standing
+        values = {name: getattr(before, name) for name in before.__slots__}
+        self._standing = found = Standing(**{**values, **changed})
+        now = time.monotonic()
+        if found != before or now - self._told_at >= TELL_S:
+            self._told_at = now
+            self._told(found)

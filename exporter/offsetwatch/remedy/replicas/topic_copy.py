@@ -1,0 +1,156 @@
+"""A replica's copy of the journal: the lines of the topic, one after the other, in a file of its
+own that can be deleted at any time and is made again from the topic's first record.
+
+The same chain on all replicas, byte for byte. A line is taken only where it follows upon the one
+before it; one that is here already must be the same. Backups are part of the copy: whoever goes on
+with a plan has the file that another replica has written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from offsetwatch.errors import JournalDamaged
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import NAME, Journal, Line, line_hash, unreadable
+from offsetwatch.remedy.model.journal_records import Kept, Opened, Proposed, decoded
+
+
+class Place(NamedTuple):
+    """Up to where the topic was read: the offset that comes next, and the newest line before it."""
+
+    position: int
+    seq: int
+
+
+class Projection(Journal):
+    """Of one state directory and one topic. For the one thread that reads the topic. Raises
+    JournalDamaged for a file that holds another journal.
+    """
+
+    def __init__(self, folder: Path, topic: str, topic_id: str, *, begin: bool = False) -> None:
+        """`begin`: what is in the file was just written to the topic, as its beginning."""
+        super().__init__(folder)
+        self._topic = topic
+        try:
+            found = self._db.execute("SELECT topic, topic_id FROM origin").fetchone()
+            if found is None:
+                if self._head()[0] and not begin:
+                    raise self._other("it is the journal of a daemon that was alone")
+                self._db.execute("INSERT INTO origin VALUES (1, ?, ?, 0, 0)", (topic, topic_id))
+            elif found != (topic, topic_id):
+                raise self._other(f"it is a copy of the topic {found[0]} ({found[1]})")
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+
+    def _other(self, what: str) -> JournalDamaged:
+        return JournalDamaged(
+            f"{self.folder / NAME}: {what}, and no copy of the topic {self._topic} as it is now. "
+            "What it says was skipped would be forgotten: see docs/high-availability.md"
+        )
+
+    @property
+    def place(self) -> Place:
+        """Up to where the topic was read."""
+        return Place(*self._db.execute("SELECT position, seq FROM origin").fetchone())
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """The newest line: its place in the chain, and its hash."""
+        return self._head()
+
+    def take(self, values: Sequence[bytes | None], position: int) -> None:
+        """Records of the topic, in order; `position` is the offset behind them. Raises
+        JournalDamaged, having taken none of them.
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                seq = self.place.seq
+                for value in values:
+                    seq = self._taken(value, seq)
+                self._db.execute("UPDATE origin SET position = ?, seq = ?", (position, seq))
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
+
+    def _taken(self, value: bytes | None, before: int) -> int:
+        try:
+            line = line_of(value)
+            record = decoded(line.body)
+        except (msgspec.DecodeError, UnicodeEncodeError) as exc:
+            raise self._not_in_order(before + 1, f"cannot be read ({exc})") from exc
+        if (problem := unreadable(line.v)) is not None:
+            raise self._not_in_order(line.seq, problem)
+        if line.seq != before + 1:
+            raise self._not_in_order(before + 1, f"is missing: {line.seq} comes next")
+        head, newest = self._head()
+        if line.seq <= head:  # written by this very process, or read before
+            if self.lines(line.seq, 1) != (line,):
+                raise self._not_in_order(line.seq, "is another one than in the copy")
+            return line.seq
+        told = line_hash(line.seq, line.v, line.plan_id, line.body, line.prev_sha256)
+        if line.prev_sha256 != newest or line.sha256 != told:
+            raise self._not_in_order(line.seq, "is not what was written")
+        if isinstance(record, Kept):
+            self._back_up(line.plan_id, record)
+        self._put(line, record)
+        return line.seq
+
+    def _back_up(self, plan_id: str, kept: Kept) -> None:
+        opened = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
+        if opened is None or not isinstance(opened.record, Opened | Proposed):
+            return
+        connector = opened.record.plan.subject.connector
+        try:
+            backups.copy(self.folder, connector=connector, frozen=kept.frozen)
+        except OSError as exc:
+            raise JournalDamaged(f"a backup cannot be written: {exc}") from exc
+
+    def _not_in_order(self, seq: int, what: str) -> JournalDamaged:
+        return JournalDamaged(
+            f"topic {self._topic}: record {seq} {what}; no change is made with such a journal. "
+            "See docs/high-availability.md"
+        )
+
+
+class _Told(msgspec.Struct, frozen=True):
+    seq: int
+    v: int
+    plan_id: str
+    prev_sha256: str
+    sha256: str
+    record: msgspec.Raw
+
+
+def value_of(line: Line) -> bytes:
+    """A line as it lies in the topic."""
+    return msgspec.json.encode(
+        _Told(
+            seq=line.seq,
+            v=line.v,
+            plan_id=line.plan_id,
+            prev_sha256=line.prev_sha256,
+            sha256=line.sha256,
+            record=msgspec.Raw(line.body),
+        )
+    )
+
+
+def line_of(value: bytes | None) -> Line:
+    """The way back. Raises msgspec.DecodeError for what is no line."""
+    if value is None:
+        raise msgspec.DecodeError("it is empty")
+    try:
+        told = msgspec.json.decode(value, type=_Told)
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise msgspec.DecodeError(str(exc)) from exc
+    return Line(told.seq, told.plan_id, told.prev_sha256, told.sha256, bytes(told.record), told.v)

@@ -1,0 +1,102 @@
+"""The journal's topic on its way into a replica's copy. Called by replica.py, by its one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from offsetwatch.clients.kafka.clients import KafkaAdmin, end_of_partition
+from offsetwatch.clients.kafka.journal_topic import JournalReader
+from offsetwatch.errors import JournalDamaged, TimedOut, Unreachable, Unsettled
+from offsetwatch.remedy.model.journal_records import Led
+from offsetwatch.remedy.replicas.topic_copy import Projection
+
+WAIT_S: Final = 0.05  # for a record, and for news of the election: a turn of the thread has both
+READ_MAX: Final = 1000
+CATCH_UP_S: Final = 60.0  # to the journal's end, once chosen; then others are let try
+
+
+class Following:
+    """The topic on its way into the copy."""
+
+    def __init__(self, copy: Projection, reader: JournalReader) -> None:
+        self.copy = copy
+        self._reader = reader
+        self._position = copy.place.position
+        self.caught_up = False
+        self.busy = False
+        self.trouble = ""
+        self.leader = _last_leader(copy, 1)
+        self._looked = copy.head[0]
+
+    def read(self, wait_s: float) -> None:
+        """Whatever has come. Raises JournalDamaged, ClientError."""
+        values: list[bytes | None] = []
+        position = self._position
+        try:
+            messages = self._reader.read(READ_MAX, wait_s)
+        except (TimedOut, Unreachable, Unsettled) as exc:
+            # A connection that comes again by itself. Who leads may go on meanwhile: whether that
+            # is so, its writing tells.
+            self.trouble, messages = str(exc), []
+        else:
+            self.trouble = ""
+        for message in messages:
+            ended = end_of_partition(message)
+            if ended is None:
+                values.append(message.value())
+                offset = message.offset()
+                assert offset is not None
+                position = offset + 1
+            else:
+                position = max(position, ended)
+                self.caught_up = True
+        self.busy = bool(values)
+        if values or position > self._position:
+            self.copy.take(values, position)
+            self._position = position
+        head = self.copy.head[0]
+        if head > self._looked:
+            self.leader = _last_leader(self.copy, self._looked + 1) or self.leader
+            self._looked = head
+
+    def read_to_end(
+        self, kafka: str, properties: Mapping[str, Any], give_up: Callable[[], bool]
+    ) -> None:
+        """Up to what stands in the topic now: nobody can write to it but whoever calls this."""
+        deadline = time.monotonic() + CATCH_UP_S
+        admin = KafkaAdmin(kafka, properties)
+        try:
+            while True:
+                found = admin.readable_ends([self._reader.at])[self._reader.at]
+                if found.stable == found.high:
+                    break
+                self._in_time(deadline, give_up)
+                self.read(WAIT_S)
+        finally:
+            admin.close()
+        while self._position < found.high:
+            self._in_time(deadline, give_up)
+            self.read(WAIT_S)
+        seq, head = self.copy.place.seq, self.copy.head[0]
+        if seq != head:
+            raise JournalDamaged(
+                f"topic {self._reader.at.topic} ends with record {seq}, and this replica has seen "
+                f"{head}: it has lost records. See docs/high-availability.md"
+            )
+
+    def _in_time(self, deadline: float, give_up: Callable[[], bool]) -> None:
+        if give_up() or time.monotonic() > deadline:
+            raise TimedOut("journal", "its end was not reached")
+
+
+def _last_leader(copy: Projection, since: int) -> tuple[str, float] | None:
+    found: tuple[str, float] | None = None
+    seq = since
+    while entries := copy.since(seq, READ_MAX):
+        seq = entries[-1].seq + 1
+        for entry in entries:
+            if isinstance(entry.record, Led):
+                found = (entry.record.name, entry.record.at)
+    return found

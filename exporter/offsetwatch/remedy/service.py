@@ -1,0 +1,428 @@
+"""The desk on the journal: what is asked is written down, and what is told is read from it.
+
+Nobody is talked to here but the journal; what needs the world is handed in. The daemon has one for
+its listener, and a person's own process on the daemon's host another one on the same journal: each
+decision is taken under its lock, so one of two comes second and is told so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from offsetwatch.clock import Clock
+from offsetwatch.errors import Busy, JournalDamaged
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.remedy.execute import runner
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.journal.journal import CONTROL, Entry, Publish
+from offsetwatch.remedy.model import journal_records
+from offsetwatch.remedy.model.approval import Dossier, No, abortion, approval, folded, rejection
+from offsetwatch.remedy.model.journal_records import AnyRecord, Told
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.service_api import (
+    AlreadyDecided,
+    Asked,
+    BackupRow,
+    Breaker,
+    Damaged,
+    Done,
+    Expired,
+    Hint,
+    Intact,
+    JournalLine,
+    KeyReused,
+    Mode,
+    NotFound,
+    Pause,
+    PlanRow,
+    PlanState,
+    PlanTold,
+    Proposed,
+    QuarantineRow,
+    Refused,
+    SelfApproval,
+    Stale,
+    Switches,
+)
+from offsetwatch.remedy.views import plan_view
+
+PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
+HINTS_MAX: Final = 10_000  # alerts repeat for hours; a hint that was forgotten is one more look
+
+_RANKS: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
+
+
+class Planned(NamedTuple):
+    """A plan, and what the guards said when it was made."""
+
+    plan: Plan
+    answers: tuple[Told, ...] = ()
+
+
+class World(NamedTuple):
+    """What the office cannot know by itself.
+
+    plan_for    plans what a person (`by`) asks for. May take its time; called by whoever proposes
+    wake        has the connector of a hint looked at soon. Never waits, may be called by any thread
+    inventory   every known (Connect cluster, connector). At once, by any thread
+    """
+
+    plan_for: Callable[[Asked, str], Planned | Refused | NotFound]
+    wake: Callable[[Hint], None]
+    inventory: Callable[[], frozenset[tuple[str, str]]]
+
+
+class Office:
+    """See the module. A Desk.
+
+    folder      the state directory
+    mode        as configured: what a person sets is never above it
+    second_person  who asked for a plan does not approve it
+    cool_down_s  how long a proposed skip waits after the connector's last plan
+    publish     of a journal that replicas share
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        world: World,
+        clock: Clock,
+        *,
+        mode: Mode,
+        second_person: bool = True,
+        cool_down_s: float = 0.0,
+        proposal_s: float = PROPOSAL_S,
+        publish: Publish | None = None,
+    ) -> None:
+        self._publish = publish
+        self.folder = folder
+        self._world = world
+        self._clock = clock
+        self._mode = mode
+        self._second_person = second_person
+        self._cool_down_s = cool_down_s
+        self._proposal_s = proposal_s
+        self._hints: dict[tuple[str, str, bool], None] = {}
+        self._mine = threading.local()  # SQLite's connections stay in the thread that made them
+
+    def close(self) -> None:
+        """Let go of the journal, in this thread."""
+        ledger: Ledger | None = getattr(self._mine, "ledger", None)
+        if ledger is not None:
+            ledger.journal.close()
+            del self._mine.ledger
+
+    def _read(self) -> Ledger:
+        ledger: Ledger | None = getattr(self._mine, "ledger", None)
+        if ledger is None:
+            ledger = self._mine.ledger = Ledger(self.folder, self._publish)
+        ledger.read_on()
+        return ledger
+
+    # --- from the listener's own thread ----------------------------------------------------------
+
+    def hint(self, hint: Hint) -> bool:
+        """See Desk."""
+        known = (hint.fingerprint, hint.starts_at, hint.firing)
+        if known in self._hints:
+            return False
+        if len(self._hints) >= HINTS_MAX:
+            del self._hints[next(iter(self._hints))]
+        self._hints[known] = None
+        self._world.wake(hint)
+        return True
+
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        """See Desk."""
+        return self._world.inventory()
+
+    # --- plans -----------------------------------------------------------------------------------
+
+    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+        """See Desk."""
+        now = self._clock.now()
+        ledger = self._read()
+        rows = (
+            plan_view.row(found, now, self._not_before(ledger, found)) for found in ledger.newest()
+        )
+        return tuple(row for row in rows if state in {None, row.state})
+
+    def plan(self, plan_id: str) -> PlanTold | None:
+        """See Desk."""
+        ledger = self._read()
+        found = ledger.dossier(plan_id)
+        if found is None:
+            return None
+        return self._shown(
+            plan_view.told(
+                found,
+                ledger.journal.records(plan_id),
+                self._clock.now(),
+                ledger.refused(found.plan),
+                not_before=self._not_before(ledger, found),
+            )
+        )
+
+    def _not_before(self, ledger: Ledger, found: Dossier) -> float:
+        return ledger.fleet.not_before(found.plan, self._cool_down_s)
+
+    def _shown(self, told: PlanTold) -> PlanTold:
+        return msgspec.structs.replace(told, second_person=self._second_person)
+
+    def rehearse(self, asked: Asked, by: str) -> PlanTold | Refused | NotFound:
+        """What `propose` would propose; nothing is written."""
+        planned = self._world.plan_for(asked, by)
+        if not isinstance(planned, Planned):
+            return planned
+        proposal = self._proposal(asked, planned, Mode(self.switches().mode))
+        found = folded(None, proposal)
+        assert found is not None
+        return self._shown(plan_view.told(found, (proposal,), proposal.at))
+
+    def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
+        """See Desk."""
+        ledger = self._read()
+        earlier = self._earlier(ledger, asked, by)
+        if earlier is not None:
+            return earlier
+        planned = self._world.plan_for(asked, by)
+        if not isinstance(planned, Planned):
+            return planned
+        proposal = self._proposal(asked, planned, self.switches().mode)
+
+        def decided(_: tuple[AnyRecord, ...]) -> journal_records.Proposed | Proposed | KeyReused:
+            ledger.read_on()  # somebody may have asked under the same key while this was planned
+            return self._earlier(ledger, asked, by) or proposal
+
+        found = ledger.journal.decide(planned.plan.plan_id, decided)
+        if isinstance(found, Proposed | KeyReused):
+            return found
+        return Proposed(row=self._row(planned.plan.plan_id), new=True)
+
+    def _proposal(self, asked: Asked, planned: Planned, mode: Mode) -> journal_records.Proposed:
+        now = self._clock.now()
+        return journal_records.Proposed(
+            at=now,
+            plan=planned.plan,
+            mode=mode.value,
+            expires_at=now + self._proposal_s,
+            answers=planned.answers,
+            because=asked.because,
+            key=asked.key,
+            asked_sha256=_sha256(asked),
+        )
+
+    def _earlier(self, ledger: Ledger, asked: Asked, by: str) -> Proposed | KeyReused | None:
+        """What became of the same wish, if it was asked under this key before."""
+        found = ledger.wish(asked.key, by)
+        if found is None or found.proposed is None:
+            return None
+        if found.proposed.asked_sha256 != _sha256(asked):
+            return KeyReused()
+        return Proposed(row=plan_view.row(found, self._clock.now()), new=False)
+
+    def _row(self, plan_id: str) -> PlanRow:
+        found = self._dossier(plan_id)
+        return plan_view.row(found, self._clock.now(), self._not_before(self._read(), found))
+
+    def approve(
+        self, plan_id: str, sha256: str, by: str, because: str
+    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+        """See Desk."""
+        now = self._clock.now()
+        found = self._read().journal.decide(
+            plan_id,
+            lambda written: approval(
+                written,
+                by=by,
+                sha256=sha256,
+                because=because,
+                now=now,
+                second_person=self._second_person,
+            ),
+        )
+        match found:
+            case No.STALE:
+                return Stale(sha256=self._dossier(plan_id).plan.sha256)
+            case No.EXPIRED:
+                expires_at = self._dossier(plan_id).expires_at
+                assert expires_at is not None
+                return Expired(at=Moment(expires_at))
+            case No.OWN_PROPOSAL:
+                return SelfApproval()
+        return self._answer(plan_id, found)
+
+    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk."""
+        now = self._clock.now()
+        found = self._read().journal.decide(
+            plan_id, lambda written: rejection(written, by=by, because=because, now=now)
+        )
+        return self._answer(plan_id, found)
+
+    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk."""
+        now = self._clock.now()
+        found = self._read().journal.decide(
+            plan_id, lambda written: abortion(written, by=by, because=because, now=now)
+        )
+        abort = self._dossier(plan_id).abort if found is No.DECIDED else None
+        if abort is not None:
+            return AlreadyDecided(state=self._row(plan_id).state, by=abort.by)
+        return self._answer(plan_id, found)
+
+    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk. One that nobody works on though it is open counts as parked."""
+        ledger = self._read()
+        if ledger.dossier(plan_id) is None:
+            return NotFound()
+        try:
+            closed = runner.resolve(
+                ledger.journal, plan_id, because=f"{by}: {because}", now=self._clock.now()
+            )
+        except Busy:
+            closed = False
+        return Done(row=self._row(plan_id)) if closed else self._decided(plan_id)
+
+    def _dossier(self, plan_id: str) -> Dossier:
+        """Of a plan that there is."""
+        found = self._read().dossier(plan_id)
+        assert found is not None
+        return found
+
+    def _answer(self, plan_id: str, found: AnyRecord | No) -> Done | NotFound | AlreadyDecided:
+        if not isinstance(found, No):
+            return Done(row=self._row(plan_id))
+        return NotFound() if found is No.UNKNOWN else self._decided(plan_id)
+
+    def _decided(self, plan_id: str) -> AlreadyDecided:
+        found = self._dossier(plan_id)
+        state = plan_view.state(found, self._clock.now())
+        return AlreadyDecided(state=state, by=plan_view.decided_by(found))
+
+    # --- switches --------------------------------------------------------------------------------
+
+    def switches(self) -> Switches:
+        """See Desk. The mode is the lower one of what is configured and what was set."""
+        fleet, now = self._read().fleet, self._clock.now()
+        held = fleet.paused(now)
+        return Switches(
+            mode=effective(self._mode, None if fleet.mode is None else fleet.mode.mode),
+            pause=None
+            if held is None
+            else Pause(
+                until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
+            ),
+            breakers=tuple(
+                Breaker(scope=at.scope, opened_at=Moment(at.opened_at), said=at.said)
+                for at in fleet.breakers.values()
+            ),
+        )
+
+    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+        """See Desk."""
+        now = self._clock.now()
+        self._control(journal_records.ModeSet(at=now, mode=mode.value, by=by, because=because))
+        return Done()
+
+    def pause(self, until: float | None, by: str, because: str) -> Done:
+        """See Desk."""
+        now = self._clock.now()
+        self._control(
+            journal_records.PauseSet(at=now, paused=True, until=until, by=by, because=because)
+        )
+        return Done()
+
+    def unpause(self, by: str, because: str) -> Done:
+        """See Desk."""
+        if self.switches().pause is not None:
+            now = self._clock.now()
+            self._control(
+                journal_records.PauseSet(at=now, paused=False, until=None, by=by, because=because)
+            )
+        return Done()
+
+    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+        """See Desk."""
+        ledger, now = self._read(), self._clock.now()
+
+        def decided(_: tuple[AnyRecord, ...]) -> journal_records.BreakerSet | NotFound:
+            ledger.read_on()
+            if scope not in ledger.fleet.breakers:
+                return NotFound()
+            return journal_records.BreakerSet(
+                at=now, scope=scope, open=False, by=by, because=because
+            )
+
+        found = ledger.journal.decide(CONTROL, decided)
+        return found if isinstance(found, NotFound) else Done()
+
+    def _control(self, record: journal_records.ControlRecord) -> None:
+        self._read().journal.control(record)
+
+    # --- for those who share this journal's disk --------------------------------------------------
+
+    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+        """All records of a plan."""
+        return self._read().journal.entries(plan_id)
+
+    def busy(self, row: PlanRow) -> bool:
+        """Whether a process works on a plan's connector now."""
+        return self._read().journal.busy(row.connect_cluster, row.connector)
+
+    # --- what is kept ----------------------------------------------------------------------------
+
+    def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
+        """See Desk."""
+        return tuple(
+            JournalLine(
+                seq=line.seq,
+                plan_id=line.plan_id,
+                prev_sha256=line.prev_sha256,
+                sha256=line.sha256,
+                record=msgspec.Raw(line.body),
+            )
+            for line in self._read().journal.lines(from_seq, count_max)
+        )
+
+    def verify(self) -> Intact | Damaged:
+        """See Desk."""
+        try:
+            return Intact(records=self._read().journal.verify())
+        except JournalDamaged as exc:
+            return Damaged(said=str(exc))
+
+    def quarantine(self) -> tuple[QuarantineRow, ...]:
+        """See Desk: every copy that was read back before its record was skipped."""
+        return tuple(reversed(self._read().copied))
+
+    def backups(self) -> tuple[BackupRow, ...]:
+        """See Desk."""
+        return tuple(
+            BackupRow(
+                name=kept.path.name,
+                at=Moment(kept.at),
+                sha256=kept.sha256,
+                connectors=kept.connectors,
+            )
+            for kept in reversed(backups.found(self.folder))
+        )
+
+
+def effective(configured: Mode, set_to: str | None) -> Mode:
+    """The lower one; what a person set last, if anything, is never above what is configured."""
+    wanted = configured if set_to is None else Mode(set_to)
+    return min(configured, wanted, key=_RANKS.__getitem__)
+
+
+def _sha256(asked: Asked) -> str:
+    """Of the wish, under whatever key."""
+    wish = msgspec.structs.replace(asked, key="")
+    return hashlib.sha256(msgspec.json.encode(wish, order="deterministic")).hexdigest()

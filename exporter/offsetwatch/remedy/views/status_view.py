@@ -1,0 +1,100 @@
+"""What of the journal the status page shows: plans that are not over, and why nothing else is done.
+
+Pure, and bounded: a page is for what is to be decided now, the journal has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
+from offsetwatch.remedy.guards.table import AUTOMATIC
+from offsetwatch.remedy.model.approval import Dossier, Stands
+from offsetwatch.remedy.model.journal_records import Refused, Told
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.views import plan_view
+
+SHOWN_MAX: Final = 20  # of each of the two
+STEPS_MAX: Final = 50  # a plan has eight; one that alters piece by piece may have any number
+REQUEST_CHARS_MAX: Final = 500  # a PATCH of thousands of offsets; `plan show` has all of it
+_OPEN: Final = frozenset({Stands.PROPOSED, Stands.APPROVED, Stands.RUNNING, Stands.PARKED})
+_WAITING: Final = frozenset({Stands.PROPOSED, Stands.APPROVED})
+
+
+def plans(
+    dossiers: Iterable[Dossier], refused: Callable[[Plan], Refused | None], now: float
+) -> tuple[tuple[OpenPlan, ...], int]:
+    """Those of remedy that are not over, the newest first, and how many more there are.
+
+    refused    why nothing was done about a plan's incident when that was last looked at
+    """
+    found = [at for at in dossiers if at.plan.remedy is not None and at.stands in _OPEN]
+    found.sort(key=lambda at: at.plan.created_at, reverse=True)
+    return tuple(_plan(at, refused(at.plan), now) for at in found[:SHOWN_MAX]), _more(found)
+
+
+def refusals(
+    found: Iterable[Refused], planned: Iterable[OpenPlan]
+) -> tuple[tuple[RefusalRow, ...], int]:
+    """The newest first, and how many more there are. Of what there is a plan for by now nobody is
+    told that nothing is done about it.
+    """
+    waiting = {(at.connect_cluster, at.connector) for at in planned}
+    told = [at for at in found if (at.connect_cluster, at.connector) not in waiting]
+    newest = sorted(told, key=lambda at: at.at, reverse=True)
+    return tuple(_refusal(at) for at in newest[:SHOWN_MAX]), _more(newest)
+
+
+def _more(found: Collection[object]) -> int:
+    return max(0, len(found) - SHOWN_MAX)
+
+
+def _plan(found: Dossier, refused: Refused | None, now: float) -> OpenPlan:
+    told = plan_view.told(found, (), now, refused)
+    row = told.row
+    waits = found.stands in _WAITING
+    return OpenPlan(
+        plan_id=row.plan_id,
+        sha256=row.sha256,
+        state=row.state.value,
+        connect_cluster=row.connect_cluster,
+        connector=row.connector,
+        verb=row.verb,
+        said=row.said,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        expires_at=row.expires_at,
+        steps=tuple(
+            StepRow(at.step, tuple(map(_cut, at.requests)))
+            for at in (told.steps[:STEPS_MAX] if waits else ())
+        ),
+        guards=tuple(_guard(at.number, at.guard, at.answer, at.said) for at in told.guards),
+    )
+
+
+def _refusal(found: Refused) -> RefusalRow:
+    return RefusalRow(
+        at=Moment(found.at),
+        connect_cluster=found.connect_cluster,
+        connector=found.connector,
+        action=found.action,
+        would=found.would,
+        guards=_guards(found.answers),
+        recommend=found.recommend,
+    )
+
+
+def _guards(answers: Iterable[Told]) -> tuple[GuardRow, ...]:
+    return tuple(_guard(at.number, at.guard, at.answer, at.said) for at in answers)
+
+
+def _guard(number: int, guard: str, answer: str, said: str) -> GuardRow:
+    asks = answer != "pass" and guard in AUTOMATIC
+    return GuardRow(number=number, guard=guard, answer=answer, said=said, asks=asks)
+
+
+def _cut(request: str) -> str:
+    more = len(request) - REQUEST_CHARS_MAX
+    return request if more <= 0 else f"{request[:REQUEST_CHARS_MAX]}… ({more} characters more)"

@@ -1,0 +1,328 @@
+"""Copies in a topic, against logs in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
+from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.remedy.drivers.quarantine.topic_store import (
+    MESSAGE_BYTES_MAX,
+    PARTITIONS,
+    SEARCH_S,
+    Topic,
+    TopicQuarantine,
+)
+from offsetwatch.remedy.model.quarantine import About, SetAside, partition_of
+
+from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
+
+KEY = "a" * 64
+RECORD = RawRecord("orders", 3, 1234, 5, 1_700_000_000_000, "create", b"k", None, (("h", b""),))
+ABOUT = About(KEY, "p-1", "incident", "orders-sink", "lab", "east", "id-of-orders")
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def logs() -> FakeLogs:
+    return FakeLogs()
+
+
+def quarantine(logs: FakeLogs, **topic) -> TopicQuarantine:
+    return TopicQuarantine(
+        Topic("east", "set-aside", **topic), reader=logs.open, writer=logs.open, clock=logs.clock
+    )
+
+
+@pytest.fixture
+def store(logs: FakeLogs) -> TopicQuarantine:
+    logs.topics["set-aside"] = SETTINGS
+    return quarantine(logs)
+
+
+def copies(logs: FakeLogs) -> int:
+    return sum(len(part.records) for part in logs.parts.values())
+
+
+def test_a_copy_is_found_again_by_whoever_looks(logs, store):
+    receipt = store.put(RECORD, ABOUT)
+    partition = partition_of(KEY, SETTINGS.partitions)
+    assert receipt.where == f"east/set-aside-{partition}@0"
+    assert (receipt.partition, receipt.offset, receipt.path) == (partition, 0, None)
+    assert (receipt.sha256, receipt.at) == (RECORD.sha256, logs.clock.now())
+    assert store.find(KEY) == receipt
+    assert quarantine(logs).find(KEY, RECORD.sha256) == receipt
+    assert logs.opened == 0
+
+
+def test_there_is_none_of_another_record_or_key_and_none_without_the_topic(logs, store):
+    store.put(RECORD, ABOUT)
+    assert store.find(KEY, "0" * 64) is None
+    assert store.find("b" * 64) is None
+    del logs.topics["set-aside"]
+    assert quarantine(logs).find(KEY) is None
+    assert logs.made == []
+
+
+def test_a_copy_is_dated_when_it_was_made_and_not_as_the_record(logs, store):
+    store.put(RECORD, ABOUT)
+    (part,) = (part for part in logs.parts.values() if part.records)
+    assert part.records[0].timestamp_ms == logs.clock.now() * 1000
+    assert part.records[0].timestamp_ms != RECORD.timestamp_ms
+
+
+def test_the_same_record_twice_does_no_harm(logs, store):
+    first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
+    assert (first.offset, second.offset) == (0, 1)
+    assert store.find(KEY) == second
+    assert quarantine(logs).find(KEY) == second
+
+
+def test_of_two_records_under_a_key_each_is_found_by_its_hash(logs, store):
+    other = replace(RECORD, value=b"v")
+    first, second = store.put(RECORD, ABOUT), store.put(other, ABOUT)
+    assert store.find(KEY, RECORD.sha256) == first
+    assert store.find(KEY, other.sha256) == second
+    assert store.find(KEY) == second
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda copy: replace(copy, value=b""),
+        lambda copy: replace(copy, key=None),
+        lambda copy: replace(copy, headers=copy.headers[1:]),
+        lambda copy: replace(copy, headers=()),
+        lambda copy: None,
+    ],
+    ids=["value", "key", "a header", "all headers", "nothing there"],
+)
+def test_what_does_not_read_back_as_it_was_written_has_no_receipt(logs, store, spoilt):
+    logs.spoilt = spoilt
+    with pytest.raises(ClientError):
+        store.put(RECORD, ABOUT)
+    assert store.find(KEY) is None
+    assert quarantine(logs).find(KEY) is None
+    logs.spoilt = lambda copy: copy
+    assert store.put(RECORD, ABOUT) == store.find(KEY)
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_after_a_write_without_an_answer_the_search_says_what_became_of_it(logs, store, landed):
+    logs.lost, logs.landed = TimedOut("east", "no answer"), landed
+    with pytest.raises(TimedOut):
+        store.put(RECORD, ABOUT)
+    logs.lost = None
+    found = store.find(KEY, RECORD.sha256)
+    assert (found is not None) is landed
+    store.put(RECORD, ABOUT)
+    assert copies(logs) == (2 if landed else 1)
+
+
+def test_a_copy_that_cannot_be_read_back_now_has_no_receipt_now(logs, store):
+    logs.silent = True
+    with pytest.raises(TimedOut):
+        store.put(RECORD, ABOUT)
+    with pytest.raises(TimedOut):
+        store.find(KEY)
+    logs.silent = False
+    assert store.find(KEY) is not None
+
+
+def test_a_cluster_that_is_away_is_an_error_and_not_the_absence_of_copies(logs, store):
+    store.put(RECORD, ABOUT)
+    logs.down = AWAY
+    with pytest.raises(TimedOut):
+        store.find(KEY)
+    with pytest.raises(TimedOut):
+        store.put(RECORD, ABOUT)
+    assert logs.opened == 0
+
+
+def test_a_copy_that_retention_has_taken_since_it_was_seen_is_none(logs, store):
+    receipt = store.put(RECORD, ABOUT)
+    part = logs.part("set-aside", receipt.partition)
+    part.records.clear()
+    part.start = part.end = 1
+    assert store.find(KEY) is None
+
+
+def test_a_copy_that_was_changed_since_it_was_seen_is_none_and_an_older_one_is_found(logs, store):
+    first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
+    part = logs.part("set-aside", second.partition)
+    part.records[1] = replace(part.records[1], value=b"other")
+    assert store.find(KEY) == first
+
+
+def test_a_search_reads_one_partition_and_what_it_has_read_no_more(logs, store):
+    keys = [f"{number:064x}" for number in range(30)]
+    for key in keys:
+        store.put(RECORD, About(key, "p", "i", "c", "lab", "east"))
+    fresh = quarantine(logs)
+    logs.reads.clear()
+    assert fresh.find(keys[0]) is not None
+    assert {at.partition for at, _ in logs.reads} == {partition_of(keys[0], SETTINGS.partitions)}
+    logs.reads.clear()
+    assert fresh.find(keys[0]) is not None
+    (end, own) = logs.reads
+    assert end[1] == logs.part("set-aside", end[0].partition).end
+    assert own[1] < end[1]
+
+
+def test_a_search_that_takes_too_long_goes_on_where_it_was(logs, store):
+    part = logs.part("set-aside", partition_of(KEY, SETTINGS.partitions))
+    for _ in range(2500):
+        logs.append(replace(RECORD, topic="set-aside", partition=partition_of(KEY, 3)))
+    receipt = store.put(RECORD, ABOUT)
+    fresh = quarantine(logs)
+
+    class Slow(FakeLogs):
+        def window(self, *args, **more):
+            self.clock.advance(SEARCH_S)
+            return logs.window(*args, **more)
+
+    slow = Slow(clock=logs.clock, topics=logs.topics)
+    fresh._reader = slow.open
+    starts = []
+    for _ in range(2):
+        with pytest.raises(TimedOut):
+            fresh.find(KEY)
+        starts.append(logs.reads[-1][1])
+    assert starts == [0, 1000]
+    assert fresh.find(KEY) == receipt
+    assert part.end == 2501
+
+
+def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_there_is(logs, store):
+    first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
+    fresh = quarantine(logs)
+    logs.stalls_at = second.offset
+    with pytest.raises(TimedOut, match="stands at 1 of 2") as caught:
+        fresh.find(KEY)
+    assert isinstance(caught.value.__cause__, IncompleteRead)
+    assert fresh._seen.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
+    with pytest.raises(TimedOut):
+        list(fresh.kept())
+    logs.stalls_at = None
+    logs.reads.clear()
+    assert quarantine(logs).find(KEY) == fresh.find(KEY) == second
+
+
+def test_a_search_that_begins_beyond_the_end_and_runs_out_of_time_has_not_found_nothing(
+    logs, store
+):
+    receipt = store.put(RECORD, ABOUT)
+    assert store.find(KEY) == receipt
+
+    class Short(FakeLogs):
+        def window(self, at, start, *_args, **_more):
+            raise IncompleteRead("east", "read up to 1 of 0", Window((), start, start, 0))
+
+    store._reader = Short(clock=logs.clock, topics=logs.topics).open
+    with pytest.raises(TimedOut):
+        store.find(KEY)
+
+
+def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, store):
+    partition = partition_of(KEY, SETTINGS.partitions)
+    logs.append(replace(RECORD, topic="set-aside", partition=partition))
+    logs.append(replace(RECORD, topic="set-aside", partition=partition))
+    logs.part("set-aside", partition).corrupt_at = 1
+    receipt = store.put(RECORD, ABOUT)
+    assert quarantine(logs).find(KEY) == receipt
+    assert [(kept.id != "", at) for kept, at in store.kept()] == [(True, SetAside(RECORD, ABOUT))]
+
+
+def test_a_topic_that_was_made_anew_has_no_copies_from_before(logs, store):
+    receipt = store.put(RECORD, ABOUT)
+    logs.parts.clear()
+    logs.topics["set-aside"] = replace(SETTINGS, topic_id="id-2")
+    assert store.find(KEY) is None
+    assert store.put(RECORD, ABOUT).offset == receipt.offset == 0
+
+
+def test_a_topic_made_anew_on_a_broker_without_ids_is_read_again_at_the_next_look(logs, store):
+    logs.topics["set-aside"] = replace(SETTINGS, topic_id="")
+    store.put(RECORD, ABOUT)
+    assert store.find(KEY) is not None
+    logs.parts.clear()
+    with pytest.raises(TopicChanged):
+        store.find(KEY)
+    assert store.find(KEY) is None
+
+
+# --- the topic itself ---------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_there_is_made_to_keep_everything(logs):
+    quarantine(logs).put(RECORD, ABOUT)
+    (made,) = logs.made
+    assert made == (
+        "set-aside",
+        PARTITIONS,
+        3,
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "max.message.bytes": str(MESSAGE_BYTES_MAX),
+            "min.insync.replicas": "2",
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("brokers", "asked", "replication", "in_sync"),
+    [(1, None, 1, "1"), (2, None, 2, "1"), (9, None, 3, "2"), (9, 5, 5, "2"), (9, 1, 1, "1")],
+)
+def test_a_topic_is_made_with_as_many_replicas_as_asked_for_or_as_there_can_be(
+    logs, brokers, asked, replication, in_sync
+):
+    logs.alive = brokers
+    quarantine(logs, replication=asked, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
+    _, _, made, config = logs.made[0]
+    assert (made, config["min.insync.replicas"]) == (replication, in_sync)
+    assert config["retention.ms"] == str(30 * DAY_MS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"compacted": True}, "compacted"),
+        ({"retention_ms": 7 * DAY_MS}, "for 7 days"),
+        ({"retention_bytes": 10**9}, "bytes"),
+        ({"in_sync_min": 4}, "nothing can be written"),
+    ],
+)
+def test_a_topic_that_would_lose_a_copy_is_refused_before_anything_is_written(
+    logs, store, wrong, said
+):
+    logs.topics["set-aside"] = replace(SETTINGS, **wrong)
+    with pytest.raises(Refused, match=said):
+        store.put(RECORD, ABOUT)
+    assert [said in at for at in store.problems()] == [True]
+    assert copies(logs) == 0
+
+
+def test_a_topic_that_keeps_records_as_long_as_configured_will_do(logs):
+    logs.topics["set-aside"] = replace(SETTINGS, retention_ms=30 * DAY_MS)
+    assert quarantine(logs, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
+    assert quarantine(logs, retention_ms=30 * DAY_MS).problems() == ()
+    with pytest.raises(Refused):
+        quarantine(logs, retention_ms=31 * DAY_MS).put(RECORD, ABOUT)
+
+
+def test_a_record_that_is_too_large_for_the_topic_is_not_sent(logs, store):
+    with pytest.raises(TooLarge):
+        store.put(replace(RECORD, value=b"v" * SETTINGS.message_bytes_max), ABOUT)
+    assert copies(logs) == 0
+
+
+def test_a_damaged_copy_is_listed_as_one(logs, store):
+    logs.spoilt = lambda copy: replace(copy, value=b"other")
+    with pytest.raises(Malformed):
+        store.put(RECORD, ABOUT)
+    ((kept, found),) = store.kept()
+    assert (found, kept.problem is not None) == (None, True)

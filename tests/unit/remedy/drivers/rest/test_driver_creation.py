@@ -1,0 +1,137 @@
+"""A connector created with its offsets over REST, by a process that ends at each record it writes
+and each request it makes: in the end it runs from where it was to begin, or it is gone and what a
+namesake had left behind is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.model.driver import Outcome
+from offsetwatch.remedy.model.journal_records import Ending
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    Create,
+    Freeze,
+    Frozen,
+    Pair,
+    Plan,
+    Reset,
+    Settle,
+    State,
+    Subject,
+    ToState,
+)
+
+from tests.fakes import connect as fake
+from tests.fakes.clock import VirtualClock
+from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
+
+REMNANTS = {'{"filename":"/old"}': {"position": 77}, '{"filename":"/a"}': {"position": 99}}
+WANTED = {'{"filename":"/a"}': {"position": 5}}
+CONFIG = {"connector.class": "org.example.Source", "file": "/a"}
+
+
+class Mortal(RestDriver):
+    """Its process may end right before a request and right after."""
+
+    fuse = Fuse()
+
+    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+        self.fuse.burn()
+        outcome = super().carry_out(step, frozen)
+        self.fuse.burn()
+        return outcome
+
+
+class Creation:
+    """One plan, and the processes that work on it one after the other."""
+
+    def __init__(self, worker: fake.Connect, folder: Path) -> None:
+        self.worker, self.folder, self.clock = worker, folder, VirtualClock()
+        worker.offsets["new"] = dict(REMNANTS)
+        self.plan = Plan(
+            plan_id="p-1",
+            verb="create new",
+            subject=Subject("rest", "cc", "new", "source", worker.cluster_id),
+            steps=(
+                Create(config_sha256("new", CONFIG)),
+                ToState(State.STOPPED),
+                Settle(),
+                Freeze(),
+                Reset(),
+                Alter((Pair('{"filename":"/a"}', '{"position":5}'),)),
+                ToState(State.RUNNING),
+            ),
+            original=None,
+            final=State.RUNNING,
+            created_at=0.0,
+            created_by="me",
+        )
+
+    def process(self, fuse: Fuse, *, config: bool, again: bool = False) -> Result | None:
+        connect = ConnectConfig(name="cc", kafka="k", url=self.worker.url)
+        given = CONFIG if config else None
+        driver = Mortal(connect, "new", None, create_config=given, clock=self.clock)
+        driver.fuse = fuse
+        with closing(FragileJournal(self.folder)) as journal, closing(driver):
+            journal.fuse = fuse
+            runner = Runner(
+                journal=journal,
+                driver=driver,
+                clock=self.clock,
+                tell=lambda _said: None,
+                pause=self.clock.advance,
+            )
+            return runner.finish_earlier("cc", "new") if again else runner.run(self.plan)
+
+
+@pytest.fixture
+def worker() -> Iterator[fake.Connect]:
+    with fake.serving() as served:
+        yield served
+
+
+def judge(worker: fake.Connect, result: Result | None) -> Ending | None:
+    there = worker.connectors.get("new")
+    offsets = {at: offset for at, offset in worker.offsets["new"].items() if offset is not None}
+    if there is None:
+        assert offsets == REMNANTS
+        assert result is None or result.ending in {Ending.RESTORED, Ending.UNCHANGED}
+    else:
+        assert (there.state, offsets) == ("RUNNING", WANTED)
+        assert result is None or result.ending is Ending.SUCCEEDED
+    return None if result is None else result.ending
+
+
+def test_a_creation_that_nothing_ends_runs_from_where_it_was_to_begin(worker, tmp_path):
+    result = Creation(worker, tmp_path).process(Fuse(), config=True)
+    assert judge(worker, result) is Ending.SUCCEEDED
+
+
+@pytest.mark.parametrize("config", [True, False], ids=["create again", "plan recover"])
+def test_a_creation_that_ends_anywhere_is_finished_or_undone_by_the_next_process(
+    worker, tmp_path, config
+):
+    endings, moment = set(), 0
+    while True:
+        moment += 1
+        worker.connectors.clear()
+        creation = Creation(worker, tmp_path / str(moment))
+        try:
+            result = creation.process(Fuse(moment), config=True)
+        except Killed:
+            result = creation.process(Fuse(), config=config, again=True)
+            endings.add(judge(worker, result))
+        else:
+            judge(worker, result)
+            break
+    assert endings == {None, Ending.UNCHANGED, Ending.RESTORED, Ending.SUCCEEDED}

@@ -1,0 +1,173 @@
+"""A connector that an operator keeps, changed through its resource: a worker and an API server in
+memory, and an operator between them that does what the resource says when it is told to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
+from offsetwatch.clients.write.kubernetes import KubeWriter
+from offsetwatch.config import Connect
+from offsetwatch.errors import Unreachable
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.resource_state import CONNECTORS, HELD, OFFSETS, Owner
+from offsetwatch.remedy.drivers.strimzi.rest_observed import OperatedDriver
+from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.model.plan import Alter, Pair, Restart, Settle, State, ToState
+
+from tests.fakes import connect as fake
+from tests.fakes.clock import VirtualClock
+from tests.fakes.kube import Server
+
+ACCESS = Access(url="http://kubernetes.test", token="some-token")
+IN = {"filename": "/in"}
+STOP, RUN = ToState(State.STOPPED), ToState(State.RUNNING)
+SKIP = Alter((Pair('{"filename":"/in"}', '{"position":16}'),))
+
+
+class World:
+    """One connector that runs; `reconcile` is what the operator does, at each patch if prompt."""
+
+    def __init__(self, worker: fake.Connect) -> None:
+        self.worker, self.server = worker, Server()
+        self.prompt = True
+        self.worker.add("c", tasks=1)
+        self.worker.commit("c", IN, {"position": 15})
+        self.server.operator = lambda _: self.reconcile() if self.prompt else None
+        self.fenced = False
+
+    def reconcile(self) -> None:
+        resource, made = self.server.resource, self.worker.connectors["c"]
+        wanted = resource["spec"].get("state", "running").upper()
+        made.state, made.tasks = wanted, 0 if wanted == "STOPPED" else 1
+        asked = self.server.notes.pop(OFFSETS, None)
+        if asked == "list":
+            name = resource["spec"]["listOffsets"]["toConfigMap"]["name"]
+            self.server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": []})}}
+        elif asked == "alter":
+            name = resource["spec"]["alterOffsets"]["fromConfigMap"]["name"]
+            text = self.server.maps[name]["data"]["offsets.json"]
+            for pair in json.loads(text)["offsets"]:
+                self.worker.commit("c", pair["partition"], pair["offset"])
+        tasks = [] if wanted == "STOPPED" else [{"state": "RUNNING"}]
+        resource["status"] = {
+            "observedGeneration": 1,
+            "connectorStatus": {"connector": {"state": wanted}, "tasks": tasks},
+        }
+        self.server.touch()
+
+    def check(self) -> None:
+        if self.fenced:
+            raise Unreachable("connect", "another replica leads")
+
+    def driver(self, *, stays: bool = False) -> OperatedDriver:
+        transport, clock = httpx.MockTransport(self.server), VirtualClock()
+        site = Connect(name="lab", kafka="east", urls=[self.worker.url])
+        strimzi = StrimziDriver(
+            ACCESS,
+            Owner(CONNECTORS, "kafka", "c", "c"),
+            wait_s=30.0,
+            stays=stays,
+            reader=KubeReader(ACCESS, transport=transport),
+            writer=KubeWriter(ACCESS, transport=transport, check=self.check),
+            clock=clock,
+            pause=clock.advance,
+        )
+        return OperatedDriver(RestDriver(site, "c", None, clock=clock), strimzi)
+
+    @property
+    def spec(self) -> dict[str, object]:
+        found: dict[str, object] = self.server.resource["spec"]
+        return found
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with fake.serving(topics={"t": 2}) as worker:
+        yield World(worker)
+
+
+def test_it_is_stopped_skipped_and_set_going_by_its_resource_and_nothing_over_rest(world):
+    driver = world.driver()
+    for step in (STOP, SKIP, RUN):
+        assert driver.look(step, None).standing is Standing.READY
+        assert driver.carry_out(step, None).answer is Answer.ACK
+        assert driver.look(step, None).standing is Standing.DONE
+    assert world.worker.changes() == []
+    assert [at.offset for at in driver.offsets().pairs] == ['{"position":16}']
+    assert world.spec == {}
+    assert HELD not in world.server.notes
+
+
+def test_a_stop_is_not_done_before_connect_says_so_whatever_the_resource_says(world):
+    driver = world.driver()
+    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    world.worker.connectors["c"].tasks = 1  # one that has not ended yet
+    assert driver.look(STOP, None).standing is Standing.NOT_YET
+    world.worker.connectors["c"].state = "RUNNING"  # somebody has resumed it over REST
+    assert driver.look(STOP, None).standing is Standing.NOT_YET
+    world.reconcile()
+    assert driver.look(STOP, None).standing is Standing.DONE
+
+
+def test_an_operator_that_has_not_looked_yet_is_waited_for(world):
+    driver = world.driver()
+    world.prompt = False
+    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    assert driver.look(STOP, None).standing is Standing.NOT_YET
+
+
+@pytest.mark.parametrize("step", [Settle(6.0), SKIP])
+def test_what_somebody_has_set_going_in_the_resource_is_let_go(world, step):
+    driver = world.driver()
+    driver.carry_out(STOP, None)
+    world.spec["state"] = "running"
+    world.reconcile()
+    assert driver.look(step, None).standing is Standing.FOREIGN
+
+
+def test_a_stop_for_good_keeps_nothing_of_how_it_was(world):
+    driver = world.driver(stays=True)
+    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    assert driver.look(STOP, None).standing is Standing.DONE
+    assert world.spec["state"] == "stopped"
+    assert HELD not in world.server.notes
+
+
+def test_a_restart_goes_on_over_rest(world):
+    driver = world.driver()
+    assert driver.carry_out(Restart(only_failed=True), None).answer is Answer.ACK
+    assert len(world.worker.changes()) == 1
+    assert world.server.patches == []
+
+
+def test_who_leads_no_more_patches_nothing(world):
+    driver = world.driver()
+    world.fenced = True
+    with pytest.raises(Unreachable):
+        driver.carry_out(STOP, None)
+    assert world.server.patches == []
+
+
+def test_what_a_process_that_is_gone_had_asked_for_is_taken_back_before_it_runs_again(world):
+    world.driver().carry_out(STOP, None)
+    world.prompt = False  # it is killed while the operator is asked to alter
+    was = json.loads(world.server.notes[HELD])
+    was["was"]["asked"] = "alter"
+    world.server.notes.update({OFFSETS: "alter", HELD: json.dumps(was)})
+    after = world.driver()
+    assert after.look(RUN, None).standing is Standing.READY
+    assert after.carry_out(RUN, None).answer is Answer.ACK
+    assert world.server.notes == {}
+    assert world.spec == {}
+
+
+def test_the_place_is_known_by_its_kafka_cluster_whichever_way_it_is_changed(world):
+    site = Connect(name="lab", kafka="east", urls=[world.worker.url])
+    assert world.driver().identity() == RestDriver(site, "c", None).identity()

@@ -1,0 +1,77 @@
+"""What remedy asks of clusters: that it keeps no connection that it does not need, and takes no
+answer for a no that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.config import Kafka
+from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource
+from offsetwatch.remedy.gather import broker_queries as brokers_module
+from offsetwatch.remedy.gather.broker_queries import IDLE_S, KafkaBrokers
+
+from tests.fakes.clock import VirtualClock
+
+
+class _Admin:
+    """Stands for a StorageAdmin."""
+
+    made: list[_Admin]
+
+    def __init__(self, name: str, _properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.closed = False
+        self.made.append(self)
+
+    def cluster_id(self) -> str:
+        return f"id of {self.name}"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
+    found: list[_Admin] = []
+    monkeypatch.setattr(_Admin, "made", found, raising=False)
+    monkeypatch.setattr(brokers_module, "StorageAdmin", _Admin)
+    return found
+
+
+def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_when_they_are(
+    admins: list[_Admin],
+) -> None:
+    clock = VirtualClock()
+    clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
+    asked = KafkaBrokers(clusters, clock)
+    asked.rest()
+    for name in clusters:
+        assert asked.cluster_id(name) == f"id of {name}"
+    clock.advance(IDLE_S - 1)
+    asked.rest()
+    assert asked.cluster_id("east") == "id of east"
+    assert [at.name for at in admins] == ["east", "west"]
+    clock.advance(IDLE_S - 1)
+    asked.rest()
+    assert not any(at.closed for at in admins)
+    clock.advance(1)
+    asked.rest()
+    assert all(at.closed for at in admins)
+    assert asked.cluster_id("west") == "id of west"
+    assert [at.name for at in admins] == ["east", "west", "west"]
+
+
+@pytest.mark.parametrize("error", [TimedOut("east", "no answer"), NotFound("east", "orders")])
+def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
+    error: ClientError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KafkaFacts, "_descriptions", lambda _self, topics: {topics[0]: error})
+    cluster = Kafka(bootstrap="127.0.0.1:1")
+    with pytest.raises(type(error)):
+        KafkaBrokers({"east": cluster}).topic_id("east", "orders")
+    with pytest.raises(type(error)):
+        KafkaSource("east", cluster).topic_id("orders")

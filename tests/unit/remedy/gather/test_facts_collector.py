@@ -1,0 +1,151 @@
+"""How far the offsets topic is read, while others go on writing to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from offsetwatch.config import Connect
+from offsetwatch.config.schema.root import Strimzi
+from offsetwatch.errors import NotFound
+from offsetwatch.model.observations import InputId
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.gather.facts_collector import TAIL_S_MAX, Gatherer, Time
+from offsetwatch.remedy.gather.snapshot_queries import Case, Now
+from offsetwatch.remedy.locate.search import Identified
+from offsetwatch.remedy.model import fleet_state
+from offsetwatch.remedy.model.plan import Action, Pair, RecordAt
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
+
+from tests.fakes.clock import VirtualClock
+
+OFFSETS = KafkaTopic("east", "connect-offsets")
+OF = '{"cluster":"east","partition":0,"topic":"orders"}'
+POISON = RecordAt("east", "orders", "topic-1", 0, 7)
+SKIP = Identified(POISON, Pair(OF, '{"offset":6}'), Pair(OF, '{"offset":7}'), "size", "0" * 64, 9)
+SINKS = Identified(
+    POISON, Pair(OF, '{"kafka_offset":7}'), Pair(OF, '{"kafka_offset":8}'), "size", "0" * 64, 9
+)
+PIPES = Strimzi(namespace="kafka", name="pipes")
+CASE = Case("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
+
+
+class Ends:
+    """All that answers is where the offsets topic ends."""
+
+    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
+        assert (kafka, topic) == ("east", "connect-offsets")
+        return {0: 10, 1: 5}
+
+    def __getattr__(self, name: str) -> Any:
+        return unanswered
+
+
+class NoSight:
+    server_time = None
+
+    def __getattr__(self, name: str) -> Any:
+        return unanswered
+
+
+def unanswered(*_: object, **__: object) -> None:
+    raise NotFound("lab", "answer")
+
+
+def read_to(
+    *positions: int, committed_at: float | None = None, read_at: float | None = None
+) -> Snapshot:
+    tail = TailView(OFFSETS, True, 0, 0, 0, 0, tuple(enumerate(positions)))
+    topology = replace(EMPTY.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
+    view = InputView(
+        InputId("offsets", kafka="east", topic="connect-offsets"), True, True, None, (), None, tail
+    )
+    source = SourcePartitionView(
+        "lab", "mirror", OF, OF, "mirror", None, 0, 9, committed_at, committed_at, 1, 1, 0, 0, 0
+    )
+    source = msgspec.structs.replace(source, read_at=read_at)
+    return replace(EMPTY, topology=topology, inputs=(view,), source_partitions=(source,))
+
+
+class Looker:
+    """Has one look at how far is read after the other, as time goes by; the last one stays."""
+
+    def __init__(self, looks: Iterator[Snapshot]) -> None:
+        self.clock, self.more, self._now = VirtualClock(), looks, next(looks)
+        self.gatherer = Gatherer(
+            sight_of=cast(Any, lambda _: NoSight()),
+            brokers=cast(Brokers, Ends()),
+            snapshot=lambda: self._now,
+            past=fleet_state.Fleet(),
+            policy=Policy(),
+            state_dir=Path(),
+            time=Time(self.clock, self.clock, self.pause),
+            resource_problem=no_problem,
+        )
+
+    def pause(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._now = next(self.more, self._now)
+
+    def behind(self, case: Case) -> int | None:
+        return self.gatherer._behind(case)
+
+
+def test_before_offsets_are_set_it_waits_for_what_others_wrote_just_now():
+    looker = Looker(iter([read_to(9, 5), read_to(10, 4), read_to(10, 5)]))
+    assert looker.behind(CASE) == 0
+
+
+def test_it_waits_for_so_long_and_no_longer():
+    looker = Looker(iter([read_to(9, 5)]))
+    began = looker.clock.now()
+    assert looker.behind(CASE) == 1
+    assert TAIL_S_MAX <= looker.clock.now() - began < TAIL_S_MAX + 1
+
+
+def test_where_nothing_is_stopped_yet_nothing_is_waited_for():
+    looker = Looker(iter([read_to(8, 5), read_to(10, 5)]))
+    assert looker.behind(replace(CASE, altering=False)) == 2
+
+
+def test_a_tail_that_is_not_there_is_not_known():
+    assert Looker(iter([replace(read_to(), inputs=())])).behind(CASE) is None
+
+
+def test_how_far_the_topic_is_read_does_not_matter_to_a_sink():
+    assert Looker(iter([read_to(8, 5)])).behind(replace(CASE, found=SINKS)) == 0
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_is_committed_while_it_waits_counts_by_our_clock(skew_s):
+    looker = Looker(iter([read_to(8, 5, committed_at=0.0, read_at=0.0)]))
+    began = looker.clock.now()
+    committed = read_to(10, 5, committed_at=began + skew_s, read_at=began)
+    looker.more = iter([read_to(9, 5), committed])
+    assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
+
+
+def no_problem(connect: str, connector: str) -> str:
+    raise AssertionError((connect, connector))
+
+
+@pytest.mark.parametrize(("strimzi", "managed"), [(None, None), (PIPES, True)])
+def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
+    strimzi: Strimzi | None, managed: bool | None
+):
+    connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
+    gatherer = Looker(iter([EMPTY])).gatherer
+    gatherer._sight_of = lambda _: Sight(connect)
+    now = Now(None, None, None, None, 0.0)
+    gatherer._resource_problem_of = lambda *_: "somebody holds it"
+    told = gatherer._connector(EMPTY, replace(CASE, altering=False), now)
+    assert told.operator_managed is managed
+    assert told.resource_problem == ("somebody holds it" if managed else None)
+    assert gatherer._connector(EMPTY, CASE, now).resource_problem is None

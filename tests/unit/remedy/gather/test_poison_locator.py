@@ -1,0 +1,292 @@
+"""From what the daemon and Connect show to the record that a connector cannot get past: the logs
+lie in librdkafka's own broker, and are read as they are in earnest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import pytest
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.records import IncompleteRead, Window
+from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
+from offsetwatch.remedy.classify import Failure, FailureKind
+from offsetwatch.remedy.gather.poison_locator import WindowFinder
+from offsetwatch.remedy.gather.snapshot_queries import Case, Now
+from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.locate.search import Identified, NotIdentified
+from offsetwatch.remedy.model.incidents import Incident, What
+from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
+
+from tests.changed import replace
+from tests.fakes.batches import batch, record, store
+from tests.fakes.broker import MockBroker
+from tests.fakes.clock import VirtualClock
+from tests.unit.remedy.standstills import BAD, GOOD, JSON, STRING, log_line, mirror_pair, sink_pair
+
+SINK = "org.example.OwnSink"
+TOPIC = "orders"
+CONVERTERS = {
+    "key.converter": STRING,
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "false",
+}
+ONE_BY_ONE = CONVERTERS | {"consumer.override.max.poll.records": "1"}
+
+
+@dataclass
+class Brokers:
+    """What the in-process broker cannot be asked (tests/fakes/broker.py)."""
+
+    broker: MockBroker
+    topic: str = "id-1"
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        return self.topic
+
+    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+        return self.broker.admin().bounds([at], stable=True)[at]
+
+    def ends(self, kafka: str, topic: str) -> dict[int, int]:
+        every = [TopicPartition(topic, n) for n in range(4)]
+        return {at.partition: end.stable for at, end in
+                self.broker.admin().readable_ends(every).items()}  # fmt: skip
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        return 1_000
+
+
+@pytest.fixture
+def broker() -> Iterator[MockBroker]:
+    running = MockBroker()
+    yield running
+    running.stop()
+
+
+def finder(broker: MockBroker, **worker: object) -> WindowFinder:
+    connect = Connect(name="lab", kafka="east", urls=["http://unused:1"])
+    config = Config(
+        kafka={"east": Kafka(bootstrap=broker.bootstrap), "west": Kafka(bootstrap="unused:1")},
+        connect=[connect.model_copy(update=worker)],
+    )
+    policy = Policy(skip_safe=(SINK,))
+    return WindowFinder(config, Brokers(broker), policy, VirtualClock())  # type: ignore[arg-type]
+
+
+def written(broker: MockBroker, *values: bytes, partition: int = 0) -> None:
+    for value in values:
+        broker.produce(TOPIC, b"k", value, partition=partition)
+
+
+def run(count: int = 3, *same: str, moved: bool = False, first_at: float = 1.0) -> FailureRun:
+    places = tuple((label, "x") for label in same or (f"{TOPIC}-0",))
+    return FailureRun("lab", "c", 0, "x.Y", "x.Y", count, first_at, 2.0, count - 1, places, moved)
+
+
+def failed(kind: FailureKind, stage: str, size: int | None = None) -> Failure:
+    return Failure(kind, stage, ("x.Y",), "0" * 16, None, size)
+
+
+BY_VALUE = failed(FailureKind.DESERIALIZATION, "converter_value")
+BY_PUT = failed(FailureKind.SINK_DATA, "put")
+
+
+def case(failure: Failure | None = BY_VALUE, *runs: FailureRun) -> Case:
+    what = What.FROZEN if failure is None else What.FAILED
+    made = () if failure is None else runs or (run(),)
+    incident = Incident("key", what, "lab", "c", "found", "said", 1.0, made)
+    return Case("lab", "c", Action.SKIP_ONE, incident=incident, failure=failure)
+
+
+def now(*pairs: Pair, config: dict[str, str] = CONVERTERS) -> Now:
+    return Now(None, None, dict(config), pairs, 3.0)
+
+
+def view(kind: ConnectorKind, class_name: str = SINK) -> ConnectorView:
+    return ConnectorView("lab", "c", kind, class_name, "1", "running", ())
+
+
+def sinks() -> Snapshot:
+    group = SinkGroup("lab", "c", "connect-c", "east")
+    return replace(
+        EMPTY,
+        connectors=(view(ConnectorKind.SINK),),
+        topology=Topology((), (), sinks=(group,)),
+    )
+
+
+def mirrors(lag: int | None = 3) -> Snapshot:
+    flow = MirrorFlow("lab", "c", "east", "west", "east", None, downstream="west",
+                      policy="DefaultReplicationPolicy")  # fmt: skip
+    partition = MirrorPartitionView(
+        **dict.fromkeys(MirrorPartitionView.__struct_fields__)
+        | {
+            "connect_cluster": "lab",
+            "connector": "c",
+            "topic": TOPIC,
+            "partition": 0,
+            "lag": lag,
+            "caught_up": False,
+        }
+    )
+    return replace(
+        EMPTY,
+        connectors=(view(ConnectorKind.MIRROR, "MirrorSourceConnector"),),
+        mirror_partitions=(partition,),
+        topology=Topology((), (flow,)),
+    )
+
+
+def test_a_sinks_bad_record_is_found_from_what_the_daemon_shows(broker):
+    written(broker, GOOD, BAD, GOOD)
+    answer = finder(broker).find(case(), now(sink_pair(1)), sinks())
+    assert isinstance(answer, Identified), answer
+    assert (answer.record.offset, answer.record.topic_id) == (1, "id-1")
+
+
+def test_a_sink_that_names_no_converters_goes_by_those_of_its_worker(broker, tmp_path):
+    written(broker, GOOD, BAD, GOOD)
+    untold = finder(broker).find(case(), now(sink_pair(1), config={}), sinks())
+    assert isinstance(untold, NotIdentified)
+    assert (untold.reason, untold.recommend[-1]) == ("not_decoded", recommendations.TELL_DEFAULTS)
+    worker = tmp_path / "worker.properties"
+    worker.write_text("".join(f"{name}={value}\n" for name, value in CONVERTERS.items()))
+    looking = finder(broker, worker_properties_file=worker)
+    answer = looking.find(case(), now(sink_pair(1), config={}), sinks())
+    assert isinstance(answer, Identified), answer
+    assert (answer.record.offset, answer.method) == (1, "decode")
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker, tmp_path, shown):
+    written(broker, GOOD, GOOD, GOOD)
+    log = tmp_path / "connect.log"
+    log.write_text(log_line(1, stage="TRANSFORMATION") + "\n")
+    looking = finder(broker, worker_logs=[str(log)])
+    shows = {"errors.log.enable": "true", "errors.log.include.messages": str(shown).lower()}
+    transform = case(failed(FailureKind.TRANSFORM, "transform"))
+    answer = looking.find(transform, now(sink_pair(1), config=CONVERTERS | shows), sinks())
+    if shown:
+        assert isinstance(answer, Identified), answer
+        assert (answer.record.offset, answer.method) == (1, "error_log")
+    else:
+        assert isinstance(answer, NotIdentified)
+        assert answer.reason == "ambiguous_window"
+
+
+def test_a_topic_that_was_created_again_since_the_first_look_names_nothing(broker):
+    written(broker, GOOD, BAD, GOOD)
+    looking = finder(broker)
+    assert isinstance(looking.find(case(), now(sink_pair(1)), sinks()), Identified)
+    looking._brokers.topic = "id-2"
+    answer = looking.find(case(), now(sink_pair(1)), sinks())
+    assert isinstance(answer, NotIdentified)
+    assert answer.reason == "topic_recreated"
+
+
+def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
+    written(broker, GOOD, GOOD, GOOD)
+    looking = finder(broker)
+
+    def found(config: dict[str, str], count: int) -> Identified | NotIdentified:
+        return looking.find(case(BY_PUT, run(count)), now(sink_pair(1), config=config), sinks())
+
+    assert isinstance(found(CONVERTERS, 3), NotIdentified)
+    # The configuration is another one by now, and the trace is still that of before.
+    assert isinstance(found(ONE_BY_ONE, 3), NotIdentified)
+    assert isinstance(found(ONE_BY_ONE, 4), NotIdentified)
+    answer = found(ONE_BY_ONE, 5)
+    assert isinstance(answer, Identified), answer
+    assert answer.method == "one_at_a_time"
+
+
+def test_a_sink_that_moved_once_more_up_to_its_record_stands_there(broker):
+    written(broker, GOOD, GOOD, GOOD)
+    looking = finder(broker)
+
+    def found(config: dict[str, str], committed: int, count: int) -> Identified | NotIdentified:
+        stuck = run(count, f"{TOPIC}-9", moved=True)  # another position never moved
+        return looking.find(case(BY_PUT, stuck), now(sink_pair(committed), config=config), sinks())
+
+    for config, committed, count in ((CONVERTERS, 0, 3), (ONE_BY_ONE, 0, 3), (ONE_BY_ONE, 1, 4)):
+        assert isinstance(found(config, committed, count), NotIdentified)
+    answer = found(ONE_BY_ONE, 1, 5)
+    assert isinstance(answer, Identified), answer
+    assert answer.record.offset == 1
+
+
+def test_what_put_throws_may_be_about_any_record_of_a_sink_that_is_not_known(broker):
+    written(broker, GOOD, GOOD)
+    others = replace(sinks(), connectors=(view(ConnectorKind.SINK, "com.example.Unheard"),))
+    assert isinstance(finder(broker).find(case(BY_PUT), now(sink_pair(1)), others), NotIdentified)
+    assert isinstance(finder(broker).find(case(BY_PUT), now(sink_pair(1)), sinks()), Identified)
+
+
+def test_a_mirror_that_claims_to_run_is_held_against_the_bytes_it_reads(broker):
+    written(broker, GOOD)
+    torn = batch(record(b"k", b"torn"), crc_flipped=1)
+    for stored in (torn, batch(record(b"k", b"after"))):
+        store(broker.bootstrap, TOPIC, 0, stored)
+    pair = mirror_pair(0)
+    config = {"source.cluster.alias": "east"}
+    answer = finder(broker).find(case(None), now(pair, config=config), mirrors())
+    assert isinstance(answer, Identified), answer
+    assert (answer.record.offset, answer.method) == (1, "checksum")
+    caught_up = finder(broker).find(case(None), now(pair, config=config), mirrors(lag=0))
+    assert isinstance(caught_up, NotIdentified)
+
+
+def test_a_mirrors_large_record_is_held_against_the_topic_that_it_copies_to(broker):
+    written(broker, GOOD, b"x" * 2_000, GOOD)
+    config = {"source.cluster.alias": "east", "producer.override.compression.type": "none"}
+    large = failed(FailureKind.PRODUCER_SIZE, "producer_send")
+    stuck = run(3, f"cluster=east,partition=0,topic={TOPIC}")
+    answer = finder(broker).find(case(large, stuck), now(mirror_pair(0), config=config), mirrors())
+    assert isinstance(answer, Identified), answer
+    assert (answer.record.offset, answer.method) == (1, "size")
+
+
+def test_what_connect_does_not_tell_names_nothing(broker):
+    nothing = Now(None, None, None, None, 3.0)
+    answer = finder(broker).find(case(), nothing, sinks())
+    assert isinstance(answer, NotIdentified)
+    assert answer.reason == "not_told"
+
+
+def test_a_source_of_its_own_kind_is_left_to_a_person(broker):
+    pair = Pair('{"filename":"/data/in.txt"}', '{"position":7}')
+    snapshot = replace(EMPTY, connectors=(view(ConnectorKind.SOURCE),))
+    answer = finder(broker).find(case(), now(pair), snapshot)
+    assert isinstance(answer, NotIdentified)
+    assert answer.reason == "person_must_say"
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [(2, None), (1, "not_one_record"), (3, "not_one_record")],
+)
+def test_what_a_person_names_is_one_record_that_is_there(broker, target, reason):
+    written(broker, GOOD, GOOD, GOOD)
+    answer = finder(broker).named(case(), now(sink_pair(1)), sinks(), sink_pair(target))
+    assert (None if isinstance(answer, Identified) else answer.reason) == reason
+
+
+class StallingReader:
+    """A reader to which nothing comes in time."""
+
+    def window(self, *_args: object, **_more: object) -> Window:
+        raise IncompleteRead("east/orders-0", "read up to 1 of 3 in 20 s", Window((), 1, 3, 0))
+
+
+def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
+    asked = finder(broker)
+    asked._readers = lambda *_, **__: nullcontext(StallingReader())
+    answer = asked.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
+    assert answer == NotIdentified("timeout", "east/orders-0: read up to 1 of 3 in 20 s")

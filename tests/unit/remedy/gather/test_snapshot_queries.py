@@ -1,0 +1,96 @@
+"""What tells one life of a connector from another, and what others asked of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.findings import FailureRun
+from offsetwatch.remedy.execute.incarnation_pins import StatePin, compare_state, pin_state
+from offsetwatch.remedy.gather.journal_facts import in_vain
+from offsetwatch.remedy.gather.snapshot_queries import Case, alike, changes_of, incarnation
+from offsetwatch.remedy.model.fleet_state import Fleet, Restarted
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.state.snapshot import EMPTY, ConnectorListView, Snapshot
+
+from tests.changed import replace
+
+RUNS = StateChange(1.0, "running", worker="a:8083", generation=3)
+LET_GO = StateChange(2.0, "unassigned", worker="a:8083", generation=3)
+GONE = StateChange(3.0, DELETED)
+BACK = replace(RUNS, at=4.0)
+BEGUN = StateChange(4.0, "unassigned", worker="b:8083", generation=4)
+
+
+def told(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> Snapshot:
+    lists = ConnectorListView("lab", 0.0, (None, None), (), (), deleted_at=deleted_at or {})
+    history = StateHistory("lab", "files", None, changes)
+    return replace(EMPTY, histories=(history,) if changes else (), lists=(lists,))
+
+
+def life(snapshot: Snapshot) -> str:
+    return incarnation(snapshot, "lab", "files")
+
+
+def asked(snapshot: Snapshot) -> StatePin | None:
+    pin = pin_state("running", (RUNS,))
+    return compare_state(pin, "running", changes_of(snapshot, "lab", "files"))
+
+
+@pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
+def test_a_status_that_is_taken_back_alone_ends_no_life(changes):
+    assert life(told(*changes)) == life(told(RUNS))
+
+
+def test_a_worker_that_let_go_before_tells_of_a_deletion():
+    lives = {life(told(RUNS)), life(told(RUNS, LET_GO, GONE, BEGUN))}
+    lives.add(life(told(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0))))
+    assert len(lives) == 3
+
+
+def test_lists_that_agree_tell_of_a_deletion():
+    assert life(told(RUNS, deleted_at={"files": 7.0})) != life(told(RUNS))
+    assert life(told(RUNS, deleted_at={"another": 7.0})) == life(told(RUNS))
+
+
+def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
+    assert asked(told(RUNS, GONE, BACK)) == asked(told(RUNS, GONE)) == asked(told(RUNS))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [(BACK,), (GONE, replace(BACK, worker="b:8083")), (LET_GO, GONE, BACK)],
+    ids=["restarted", "elsewhere", "created-again"],
+)
+def test_another_start_is_somebodys_wish(later):
+    assert asked(told(RUNS, *later)) != asked(told(RUNS))
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+@pytest.mark.parametrize(("now", "count"), [(1600.0, 1), (1601.0, 0)])
+def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
+    other = FailureRun("lab", "b", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
+    snapshot = replace(EMPTY, failure_runs=(other,))
+    mine: Any = SimpleNamespace(runs=(replace(other, connector="a"),))
+    case = Case("lab", "a", Action.SKIP_ONE, incident=mine)
+    assert len(alike(snapshot, case, now) or ()) == count
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+@pytest.mark.parametrize(("restarted_at", "count"), [(900.0, 0), (1100.0, 1)])
+def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, restarted_at, count):
+    """A worker's clock says when that failure was; a restart before it is counted with the run."""
+    run = FailureRun("lab", "files", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
+    incident: Any = SimpleNamespace(
+        worst=run, shows=True, key="k", connect_cluster="lab", connector="files"
+    )
+    for answers, by_hand in (("k", 0), ("", 0), ("another", -count)):
+        past = Fleet(
+            restarts=[
+                Restarted(restarted_at, ("lab", "files"), answers),
+                Restarted(restarted_at, ("lab", "other"), answers),
+            ]
+        )
+        assert in_vain(past, incident, 2000.0) == count + by_hand

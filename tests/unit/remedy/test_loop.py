@@ -1,0 +1,541 @@
+"""What the loop of remediation does about what it sees, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from offsetwatch.errors import JournalDamaged
+from offsetwatch.model.connectors import StateChange, StateHistory
+from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.approval import Stands
+from offsetwatch.remedy.model.journal_records import Ending, ModeSet, PauseSet, Proposed, Refused
+from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
+from offsetwatch.remedy.model.policy import Rule
+from offsetwatch.remedy.model.service_api import Mode
+from structlog.testing import capture_logs
+
+from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
+from tests.fakes.connect_model import Fault, How, Person
+from tests.unit.remedy.agency import POLICY, Agency
+
+AUTO = replace(
+    POLICY,
+    mode=Mode.AUTO,
+    auto=(Rule("lab", (SINK_NAME,), ("restart_failed", "skip_one", "stop"), unmanaged=True),),
+)
+
+
+@pytest.fixture
+def agency(tmp_path: Path) -> Agency:
+    return Agency(tmp_path)
+
+
+def failing(agency: Agency, times: int = 2, **how: object) -> int:
+    """A record spoils the sink so often; a person restarts it in between."""
+    at = agency.bad(**how)
+    agency.wait(5.0)
+    for _ in range(times - 1):
+        agency.restart()
+    return at
+
+
+def nobody_answers(_method: str, _path: str) -> None:
+    raise httpx.ConnectError("connection refused")
+
+
+def only(agency: Agency, stands: Stands):
+    (found,) = agency.dossiers(stands)
+    return found
+
+
+def test_what_fails_once_is_proposed_to_be_restarted_and_nothing_is_done(agency):
+    failing(agency, 1)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.RESTART_FAILED
+    assert agency.changes() == []
+
+
+def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency):
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.restart()
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+    assert only(agency, Stands.VOID).plan.remedy.action is Action.RESTART_FAILED
+
+
+def test_an_approved_skip_delivers_all_but_the_one_record(agency):
+    at = failing(agency)
+    agency.go_on(3)
+    proposed = only(agency, Stands.PROPOSED)
+    assert agency.changes() == []
+    agency.approve(proposed.plan.plan_id)
+    agency.go_on(5)
+    ended = only(agency, Stands.ENDED)
+    assert ended.ended.ending is Ending.SUCCEEDED
+    assert state(agency.connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
+    end = agency.connect.broker.log(TOPIC, 0).end
+    assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != at]
+    (row,) = agency.ledger.copied
+    assert row.offset == at
+    agency.ledger.journal.verify()
+
+
+def after_a_restart(agency: Agency) -> None:
+    """A restart is approved and carried out, and the record spoils the sink again."""
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(30)
+    ended = only(agency, Stands.ENDED)
+    assert ended.plan.remedy.action is Action.RESTART_FAILED
+    assert ended.ended.ending is Ending.INEFFECTIVE
+    assert agency.agent.fleet.breakers == {}  # a skip comes next
+
+
+def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
+    at = failing(agency, 1)
+    agency.go_on(3)
+    records = agency.connect.broker.log(TOPIC, 0).records
+    records[at] = replace(records[at], troubles=())  # it passes by itself
+    begun_at = agency.connect.line.now()
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(1)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    assert agency.connect.line.now() - begun_at >= RESTART_QUIET_S
+
+
+def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, cool_down_s=900.0))
+    after_a_restart(agency)
+    ended_at = only(agency, Stands.ENDED).at
+    proposed = only(agency, Stands.PROPOSED)
+    assert proposed.plan.remedy.action is Action.SKIP_ONE
+    assert agency.agent.fleet.not_before(proposed.plan, 900.0) == ended_at + 900.0
+    agency.approve(proposed.plan.plan_id)
+    agency.wait(ended_at + 890.0 - agency.connect.line.now())  # longer than an approval lives
+    agency.go_on(3)
+    assert only(agency, Stands.APPROVED).plan == proposed.plan
+    agency.wait(10.0)
+    agency.go_on(3)
+    assert {at.plan.remedy.action for at in agency.dossiers(Stands.ENDED)} == {
+        Action.RESTART_FAILED,
+        Action.SKIP_ONE,
+    }
+    assert agency.dossiers(Stands.APPROVED) == []
+
+
+def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, cool_down_s=7200.0))
+    after_a_restart(agency)
+    ended_at = only(agency, Stands.ENDED).at
+    assert agency.dossiers(Stands.PROPOSED) == []
+    (answer,) = [at for each in agency.refused() for at in each.answers if at.guard == "cool_down"]
+    assert "7200 s are required, until 20" in answer.said
+    agency.wait(ended_at + 7200.0 - 2990.0 - agency.connect.line.now())
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+
+
+def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_the_wait(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.door.faults[1] = Fault(How.LATE, delay_s=60.0)
+    now = agency.connect.line.now()
+    agency.connect.line.call_after(5.0, lambda: setattr(agency.wall, "by_s", 3600.0))
+    agency.go_on(2)
+    assert agency.connect.line.now() - now > 60.0
+    assert agency.changes()[0].endswith("/stop")
+    assert sum(change.endswith("/stop") for change in agency.changes()) == 1
+
+
+def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
+    agency.wait(5.0)
+    now, partition = agency.connect.line.now(), f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
+    pair = Pair(partition, '{"kafka_offset":2}')
+    kept = backups.write(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
+    asked = service_api.Asked(
+        service_api.Wish.RESTORE,
+        "lab",
+        SINK_NAME,
+        "the target lost them",
+        "k1",
+        backup=kept.path.name,
+    )
+    planned = agency.planner.for_person(asked, "ada")
+    plan = planned.plan
+    proposed = Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
+    agency.ledger.journal.append(plan.plan_id, (proposed,))
+    agency.ledger.read_on()
+    agency.approve(plan.plan_id, by="bob")
+    agency.go_on(2)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    delivered = [at.offset for at in agency.connect.delivered[SINK_NAME]]
+    assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
+
+
+def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, mode=Mode.OBSERVE))
+    failing(agency)
+    agency.go_on(20)
+    assert agency.dossiers() == []
+    assert agency.changes() == []
+    assert any(at.would and at.action == "skip_one" for at in agency.refused())
+
+
+def test_without_a_success_that_a_person_approved_nothing_is_done_by_itself(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    failing(agency)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED).approved_by is None
+    assert agency.changes() == []
+
+
+def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(5)
+    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    for number in range(1_200):  # a skip for so many records is no schema break
+        agency.connect.broker.produce(TOPIC, b"%d" % number)
+    agency.wait(120.0)
+    at = failing(agency)
+    agency.go_on(20)
+    skips = agency.dossiers(Stands.ENDED)
+    assert [found.approved_by for found in skips] == ["ada", "policy"]
+    assert skips[1].ended.ending is Ending.SUCCEEDED
+    assert at not in numbers(agency.connect, SINK_NAME)
+
+
+def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
+    agency.connect.advance(61.0)
+    Person(agency.connect).pause(SINK_NAME)
+    agency.wait(5.0)
+    for number in range(3):
+        agency.connect.broker.produce(TOPIC, b"%d" % number)
+    agency.connect.broker.produce(TOPIC, b"bad", troubles=bad())
+    Person(agency.connect).resume(SINK_NAME)
+    agency.wait(5.0)
+    agency.restart()
+    agency.go_on(20)
+    assert agency.dossiers(Stands.PROPOSED) == []
+    assert agency.changes() == []
+    said = [answer.said for refused in agency.refused() for answer in refused.answers]
+    assert any("committed_before_poison" in each for each in said)
+
+
+def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.wait(5.0)
+    agency.approve(plan_id)
+    agency.go_on(2)
+    assert agency.dossier(plan_id).stands is Stands.VOID
+    assert agency.changes() == []
+
+
+def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.go_on(15)
+    assert agency.dossier(plan_id).stands is Stands.VOID
+    assert agency.dossier(plan_id).said == "its configuration has changed"
+    assert agency.changes() == []
+
+
+@pytest.mark.parametrize("known_then", [False, True], ids=["new", "old"])
+def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
+    """A status topic that one look has read and the other has not: nobody touched the connector."""
+    ran = (StateChange(agency.connect.line.now() - 50.0, "running"),)
+    histories = (StateHistory("lab", SINK_NAME, None, ran),)
+    agency.histories = histories if known_then else ()
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.histories = () if known_then else histories
+    agency.go_on(20)
+    assert agency.dossier(plan_id).stands is Stands.PROPOSED
+    agency.approve(plan_id)
+    agency.go_on(2)
+    stands = agency.dossier(plan_id).stands
+    assert stands is (Stands.APPROVED if known_then else Stands.ENDED)
+    agency.histories = histories
+    agency.go_on(2)
+    assert agency.dossier(plan_id).stands is Stands.ENDED
+
+
+def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agency):
+    then = agency.connect.line.now() - 50.0
+    ran = StateChange(then, "running")
+    agency.histories = (StateHistory("lab", SINK_NAME, None, (ran,)),)
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    toggled = (ran, StateChange(then + 51.0, "stopped"), StateChange(then + 52.0, "running"))
+    agency.histories = (StateHistory("lab", SINK_NAME, None, toggled),)
+    agency.go_on(15)
+    assert agency.dossier(plan_id).said == "another client has changed its state since"
+
+
+def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(agency):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.door.before = nobody_answers
+    agency.go_on(15)
+    assert agency.dossier(plan_id).stands is Stands.PROPOSED
+
+
+def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
+    at = failing(agency)
+    agency.go_on(3)
+    assert only(agency, Stands.PROPOSED)
+    log = agency.connect.broker.log(TOPIC, 0)
+    log.records = [record for record in log.records if record.at.offset != at]
+    Person(agency.connect).restart(SINK_NAME)
+    agency.go_on(200)
+    assert only(agency, Stands.VOID).said == "its incident is over"
+    assert agency.changes() == []
+
+
+def test_a_plan_that_nobody_approves_lapses(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.wait(3_700.0)
+    agency.agent.step()
+    assert only(agency, Stands.EXPIRED)
+    assert agency.changes() == []
+
+
+@pytest.mark.parametrize("held", ["pause", "kill switch", "mode"])
+def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
+    stop = tmp_path / "STOP"
+    agency = Agency(tmp_path / "state", replace(POLICY, stop_file=str(stop)))
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.approve(plan_id)
+    now = agency.connect.line.now()
+    match held:
+        case "pause":
+            asked = {"paused": True, "until": None, "by": "ada", "because": "wait"}
+            agency.ledger.journal.control(PauseSet(at=now, **asked))
+        case "kill switch":
+            stop.touch()
+        case "mode":
+            agency.ledger.journal.control(ModeSet(at=now, mode="observe", by="ada", because="wait"))
+    agency.go_on(5)
+    assert agency.changes() == []
+    if held == "mode":
+        assert agency.dossier(plan_id).stands is Stands.VOID
+        return
+    assert agency.dossier(plan_id).stands is Stands.APPROVED
+    if held == "pause":
+        asked = {"paused": False, "until": None, "by": "ada", "because": "go on"}
+        agency.ledger.journal.control(PauseSet(at=now, **asked))
+    else:
+        stop.unlink()
+    agency.go_on(5)
+    assert agency.dossier(plan_id).stands is Stands.ENDED
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "stood still", "mode", "pause"])
+def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, meanwhile):
+    failing(agency)
+    agency.go_on(3)
+    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    agency.approve(plan_id)
+    admit = agency.planner.admit
+
+    def standing_still(*asked):
+        answers, now = admit(*asked), agency.connect.line.now()
+        match meanwhile:
+            case "stood still":
+                agency.wait(61.0)
+            case "mode":
+                asked = {"mode": "observe", "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(ModeSet(at=now, **asked))
+            case "pause":
+                asked = {"paused": True, "until": now + 10.0, "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(PauseSet(at=now, **asked))
+        return answers
+
+    agency.planner.admit = standing_still
+    agency.agent.step()
+    agency.planner.admit = admit
+    stands = agency.dossier(plan_id).stands
+    if meanwhile == "nothing":
+        assert stands is Stands.ENDED
+        return
+    assert stands is Stands.APPROVED
+    assert agency.changes() == []
+    agency.go_on(15)
+    later = Stands.VOID if meanwhile == "mode" else Stands.ENDED
+    assert agency.dossier(plan_id).stands is later
+
+
+def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(tmp_path):
+    agency = Agency(tmp_path, AUTO)
+    agency.bad(good=0)
+    for _ in range(5):
+        agency.connect.broker.produce(TOPIC, b"bad", troubles=bad())
+    agency.wait(5.0)
+    for _ in range(3):
+        agency.restart()
+        agency.go_on(20)
+        for found in agency.dossiers(Stands.PROPOSED):
+            agency.approve(found.plan.plan_id)
+        agency.go_on(5)
+    assert len(agency.ledger.fleet.skips) <= 2
+    assert f"lab/{SINK_NAME}" in agency.ledger.fleet.breakers
+    before = len(agency.changes())
+    agency.go_on(60)
+    assert len(agency.changes()) == before
+    guards = {answer.guard for refused in agency.refused() for answer in refused.answers}
+    assert "breaker" in guards
+
+
+def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
+    agency.found = (harm,)
+    agency.go_on(2)
+    plan = only(agency, Stands.PROPOSED).plan
+    assert plan.remedy.action is Action.STOP
+    agency.approve(plan.plan_id)
+    agency.go_on(3)
+    assert state(agency.connect, SINK_NAME) == ("STOPPED", [])
+    agency.found = ()  # a stopped connector does no harm
+    agency.go_on(60)
+    assert state(agency.connect, SINK_NAME) == ("STOPPED", [])
+    assert ("lab", SINK_NAME) in agency.ledger.fleet.stopped_by_us()
+    Person(agency.connect).resume(SINK_NAME)
+    agency.go_on(5)
+    assert agency.ledger.fleet.stopped_by_us() == {}
+    assert agency.changes() == [f"PUT /connectors/{SINK_NAME}/stop"]
+
+
+def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
+    slight = Finding(FindingName.RECOPY, Severity.INFO, "lab", "other", "", "copies again", 1.0)
+    many = tuple(replace(slight, subject=str(number)) for number in range(FINDINGS_MAX))
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
+    agency.found = (*many, harm)
+    agency.go_on(2)
+    plan = only(agency, Stands.PROPOSED).plan
+    agency.go_on(30)
+    assert only(agency, Stands.PROPOSED).plan == plan
+    agency.found = many
+    agency.go_on(2)
+    assert agency.dossiers(Stands.PROPOSED) == []
+
+
+@pytest.mark.parametrize("question", ["case_of", "consider"])
+def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_looked_at(
+    agency, monkeypatch, question
+):
+    harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 9.0)
+    odd = replace(harm, subject="odd", summary="odd", since=1.0)
+    asked = getattr(agency.planner, question)
+
+    def ask(about):
+        incident = about if question == "case_of" else about.incident
+        if incident.said == odd.summary:
+            raise OverflowError(incident.said)
+        return asked(about)
+
+    monkeypatch.setattr(agency.planner, question, ask)
+    agency.found = (odd, harm)
+    with capture_logs() as logs:
+        agency.go_on(60)
+    (plan,) = (at.plan for at in agency.dossiers(Stands.PROPOSED))
+    assert plan.remedy.action is Action.STOP
+    blocked = agency.agent.counts.blocked
+    (of,) = (key for key in blocked if key[3] == "unexpected")
+    assert of[:2] == ("lab", SINK_NAME)
+    said = [at for at in logs if at["event"] == "unexpected_error"]
+    assert [at["exc_info"].args for at in said] == [("odd",)]
+    assert len(agency.ledger.fleet.incidents) == 2
+    assert agency.refused() == []
+
+
+@pytest.mark.parametrize("question", ["admit", "outlived"])
+def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypatch, question):
+    failing(agency, 1)
+    agency.go_on(3)
+    plan = only(agency, Stands.PROPOSED).plan
+
+    def ask(*_):
+        raise OverflowError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(agency.planner, question, ask)
+        if question == "admit":
+            agency.approve(plan.plan_id)
+        agency.go_on(20)
+        stands = Stands.APPROVED if question == "admit" else Stands.PROPOSED
+        assert only(agency, stands).plan == plan
+        key = ("lab", SINK_NAME, plan.remedy.action.value, "unexpected")
+        assert agency.agent.counts.blocked[key] >= 2
+        assert agency.changes() == []
+    if question == "admit":
+        agency.go_on(3)
+        assert len(agency.changes()) == 1
+
+
+def test_a_damaged_journal_is_not_taken_for_one_incident(agency, monkeypatch):
+    def ask(*_):
+        raise JournalDamaged("odd")
+
+    failing(agency, 1)
+    monkeypatch.setattr(agency.planner, "case_of", ask)
+    with pytest.raises(JournalDamaged):
+        agency.go_on(3)
+
+
+def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(agency):
+    failing(agency)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+
+    class Gone(Exception):
+        pass
+
+    def dies(seconds: float) -> None:
+        agency.connect.advance(seconds)
+        raise Gone
+
+    agency.agent._conductor._life = agency.agent._conductor._life._replace(pause=dies)
+    with pytest.raises(Gone):
+        agency.go_on(2)
+    assert state(agency.connect, SINK_NAME)[0] == "STOPPED"
+    agency.ledger.journal.close()
+    agency.hired()
+    agency.agent.step()
+    assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
+    assert only(agency, Stands.ENDED).ended.ending is Ending.RESTORED
+
+
+def test_the_same_reasons_are_not_taken_down_again(agency):
+    agency.policy = replace(POLICY, failures=5)
+    agency.hired()
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.go_on(120)
+    written = [
+        entry for entry in agency.ledger.journal.tail(1_000) if isinstance(entry.record, Refused)
+    ]
+    assert len(written) <= 3
