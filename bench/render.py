@@ -18,9 +18,9 @@ from functools import partial
 from offsetwatch.daemon import tuning
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.serve.exposition import Exposition, process_families
-from offsetwatch.serve.families import Build, Reload, collect
-from offsetwatch.serve.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
+from offsetwatch.serve.metrics.exposition import Exposition, process_families
+from offsetwatch.serve.metrics.families import Build, Reload, collect
+from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
 from offsetwatch.state.snapshot import (
     EMPTY,
     ConnectorView,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve import catalog as m
-from offsetwatch.serve import catalog_remedy as remedy
-from offsetwatch.serve.spec import CONNECTOR
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_remediation as remedy
+from offsetwatch.serve.metrics.metric import CONNECTOR
 
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard

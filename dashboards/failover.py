@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve import catalog_mm2 as mm2
-from offsetwatch.serve.spec import FLOW
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics.metric import FLOW
 
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve import catalog as m
-from offsetwatch.serve import catalog_mm2 as mm2
-from offsetwatch.serve import catalog_remedy as remedy
-from offsetwatch.serve.spec import CONNECTOR, INPUT, TAIL
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import catalog_remediation as remedy
+from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
 
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard

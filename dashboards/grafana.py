@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from offsetwatch.serve.catalog import BUILD_INFO
+from offsetwatch.serve.metrics.catalog import BUILD_INFO
 
 from dashboards.panels import DATASOURCE, Json, Panel
 from dashboards.queries import Choice, Scope

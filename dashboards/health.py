@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve import catalog as m
-from offsetwatch.serve import catalog_mm2 as mm2
-from offsetwatch.serve.spec import INPUT, TAIL
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics.metric import INPUT, TAIL
 
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.serve import catalog as m
-from offsetwatch.serve import catalog_mm2 as mm2
-from offsetwatch.serve.spec import CONNECTOR, Spec
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics.metric import CONNECTOR, Spec
 
 DIRECTION: Final = ("source", "target")
 MIRROR: Final = (*CONNECTOR, *DIRECTION)

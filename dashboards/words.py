@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.spec import CONNECTOR
+from offsetwatch.serve.metrics.metric import CONNECTOR
 
 from dashboards.grafana import uid
 from dashboards.panels import Bad, Link

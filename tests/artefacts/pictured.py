@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-from offsetwatch.serve.exposition import Exposition
-from offsetwatch.serve.negotiate import OPENMETRICS_1_0_0
+from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
 from offsetwatch.state.snapshot import Snapshot
 
 from dashboards.pictures import main

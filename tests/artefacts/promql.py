@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from offsetwatch.serve.catalog import CATALOG
-from offsetwatch.serve.exposition import process_families
+from offsetwatch.serve.metrics.catalog import CATALOG
+from offsetwatch.serve.metrics.exposition import process_families
 from prometheus_client import ProcessCollector
 
 TARGET = frozenset({"job", "instance", "pod"})  # put there by the scrape, not by us

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from offsetwatch.serve.exposition import Exposition
-from offsetwatch.serve.negotiate import OPENMETRICS_1_0_0
-from offsetwatch.serve.spec import INPUT
+from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.metric import INPUT
+from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
 from offsetwatch.state.snapshot import Snapshot
 
 from dashboards import pictures

@@ -13,7 +13,7 @@ from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
 from offsetwatch.remedy.guards.table import GUARDS
 from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.metrics.catalog import CATALOG
 
 from dashboards import build, remediation
 from dashboards.build import boards, main

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from offsetwatch.serve.exposition import Exposition
-from offsetwatch.serve.negotiate import TEXT_0_0_4
+from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.negotiate import TEXT_0_0_4
 from offsetwatch.state.snapshot import EMPTY
 
 from tests.unit.serve.worlds import BUILD, RELOADED, full

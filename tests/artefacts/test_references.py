@@ -24,8 +24,8 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.offsets import Heartbeat
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.serve.catalog import CATALOG
-from offsetwatch.serve.families import collect
+from offsetwatch.serve.metrics.catalog import CATALOG
+from offsetwatch.serve.metrics.families import collect
 from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.failover.groups import groups_input
 

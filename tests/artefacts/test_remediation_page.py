@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from offsetwatch.cli import cli
-from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.metrics.catalog import CATALOG
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "remediation.md").read_text()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from offsetwatch import config
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.web import current
+from offsetwatch.serve.web_config import current
 
 from lab.certificates import Authority
 from tools.promtool import check_web_config

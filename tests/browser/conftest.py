@@ -10,8 +10,8 @@ from pathlib import Path
 
 import bcrypt
 import pytest
-from offsetwatch.serve.families import Reload
-from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.metrics.families import Reload
 from offsetwatch.state.snapshot import Snapshot
 
 from tests.browser import worlds

@@ -28,7 +28,7 @@ from offsetwatch.remedy.model.driver import Answer
 from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
 from offsetwatch.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
 from offsetwatch.remedy.replicas import topic_copy
-from offsetwatch.serve import findings
+from offsetwatch.serve.documents import findings
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import Fates
 from offsetwatch.toolbox import creation, documents

@@ -20,9 +20,9 @@ from typing import Any, Final
 from multidict import CIMultiDict
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.answers import NDJSON, Answer
-from offsetwatch.serve.control.counts import Counts
-from offsetwatch.serve.control.listener import Listener
+from offsetwatch.serve.control.dispatcher import Listener
+from offsetwatch.serve.control.request_counters import Counts
+from offsetwatch.serve.control.responses import NDJSON, Answer
 from offsetwatch.serve.control.workers import Workers
 from structlog.testing import capture_logs
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from offsetwatch.decode import roles
-from offsetwatch.serve.control import listener
+from offsetwatch.serve.control import dispatcher
 from offsetwatch.serve.control.access import Role
 
 from tests.fuzz import campaign as campaigns
@@ -156,7 +156,7 @@ def test_a_request_that_ends_in_an_error_of_ours_is_found(monkeypatch, requests)
     def planted(payload, is_known):
         return payload["alerts"][0]["labels"]["connector"]
 
-    monkeypatch.setattr(listener, "read", planted)
+    monkeypatch.setattr(dispatcher, "read", planted)
     report = tried(requests["bodies"], SEED, range(300))
     assert any("500" in at.what and "Error" in at.what for at in report.first.values())
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.remedy.model.service_api import Wish
-from offsetwatch.serve.control.hooks import read
-from offsetwatch.serve.control.strict import Wrong, parsed
-from offsetwatch.serve.control.wishes import WantPlan, asked, body_of
+from offsetwatch.serve.control.alertmanager_webhook import read
+from offsetwatch.serve.control.request_bodies import WantPlan, asked, body_of
+from offsetwatch.serve.control.strict_json import Wrong, parsed
 
 from tests.unit.serve.control.stage import ALERT, SKIP, payload
 

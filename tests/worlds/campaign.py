@@ -18,9 +18,9 @@ import structlog
 import yaml
 from offsetwatch.notify.delivery_state import Entry, Ledger
 from offsetwatch.notify.visibility import Blind
-from offsetwatch.serve import api
-from offsetwatch.serve.exposition import Encoder
-from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.serve.documents import api
+from offsetwatch.serve.metrics.exposition import Encoder
+from offsetwatch.serve.metrics.families import Build, Reload, collect
 
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.listener import RULES

@@ -10,7 +10,7 @@ from typing import Final
 
 from offsetwatch.config import reference
 from offsetwatch.remedy import guards_page
-from offsetwatch.serve import read_openapi
+from offsetwatch.serve.documents import openapi
 
 from tools.references import commands, configuration, metrics
 
@@ -24,7 +24,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         folder / "metrics.md": metrics.render(),
         folder / "configuration.md": configuration.render(),
         folder / "cli.md": commands.render(),
-        folder / "read-api.json": read_openapi.text(),
+        folder / "read-api.json": openapi.text(),
         root / "docs" / "guards.md": guards_page.render(),
         root / "config-reference.yaml": reference.render(),
     }

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from offsetwatch.serve import catalog as c
-from offsetwatch.serve import catalog_mm2 as m
-from offsetwatch.serve import catalog_remedy as r
-from offsetwatch.serve.spec import Spec
+from offsetwatch.serve.metrics import catalog as c
+from offsetwatch.serve.metrics import catalog_mirrors as m
+from offsetwatch.serve.metrics import catalog_remediation as r
+from offsetwatch.serve.metrics.metric import Spec
 
 
 class Need(StrEnum):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import yaml
 from offsetwatch.daemon.wiring.inputs import MISSED_POLLS, TAIL_STALE_S
-from offsetwatch.serve.catalog import CATALOG
-from offsetwatch.serve.spec import Spec
+from offsetwatch.serve.metrics.catalog import CATALOG
+from offsetwatch.serve.metrics.metric import Spec
 
 from tools.references.markdown import MADE, code, flowing
 from tools.references.metric_facts import FACTS, Facts

@@ -86,7 +86,7 @@ def run(config_path: Path) -> None:
 def check(config_path: Path) -> None:
     """Check a configuration file, offline; print every mistake at once."""
     from offsetwatch import config  # noqa: PLC0415
-    from offsetwatch.serve.web import current  # noqa: PLC0415
+    from offsetwatch.serve.web_config import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
     from offsetwatch.clients.http.auth import unusable_tls  # noqa: PLC0415

@@ -28,7 +28,7 @@ from offsetwatch.config.identity import clusters_of, differences
 from offsetwatch.daemon import state_dir
 from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed
 from offsetwatch.model.moments import Moment
-from offsetwatch.serve.status import UnreadInput
+from offsetwatch.serve.documents.status import UnreadInput
 from offsetwatch.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

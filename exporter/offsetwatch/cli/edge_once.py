@@ -17,7 +17,7 @@ from offsetwatch.config import Config
 from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.monitor import Edge
 from offsetwatch.errors import NothingRead, TimedOut
-from offsetwatch.serve.status import unread_inputs
+from offsetwatch.serve.documents.status import unread_inputs
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.trend_marks import ConnectorKey
 

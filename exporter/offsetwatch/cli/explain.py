@@ -20,8 +20,9 @@ from offsetwatch.cli.verbs import text_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, Malformed, TimedOut
 from offsetwatch.model.connector_conditions import shown_state, worst_state
-from offsetwatch.serve import failover
-from offsetwatch.serve.bodies import (
+from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents.explain import explained
+from offsetwatch.serve.documents.types import (
     DatedOffset,
     ExplainBody,
     ExplainedFlow,
@@ -29,7 +30,6 @@ from offsetwatch.serve.bodies import (
     RouterRow,
     SourcePartition,
 )
-from offsetwatch.serve.explain import explained
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1

@@ -24,7 +24,7 @@ from offsetwatch.cli.verbs import ConnectorRow, StatusDocument, parse_status, te
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, Denied, NothingRead, Unreachable
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.serve.status import status
+from offsetwatch.serve.documents.status import status
 from offsetwatch.toolbox.words import suggestion
 
 _ANSWERS_S = 0.05

@@ -10,7 +10,7 @@ from offsetwatch.cli.options import with_config
 from offsetwatch.judge.progress.verdict_rules import LAWS
 from offsetwatch.model.evidence import Evidence, item_text
 from offsetwatch.model.findings import FINDINGS_MAX, Severity
-from offsetwatch.serve.findings import FindingRow, JudgementRow
+from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
 
 _QUIET: Final = frozenset({Severity.INFO})
 

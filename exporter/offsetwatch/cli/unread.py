@@ -12,7 +12,7 @@ from offsetwatch.cli import output
 from offsetwatch.config import Config
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
-from offsetwatch.serve.status import UnreadInput
+from offsetwatch.serve.documents.status import UnreadInput
 
 KAFKA, CONNECT = "Kafka", "Connect"
 _KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})

@@ -34,11 +34,12 @@ from offsetwatch.model.connector_conditions import condition, shown_state, urgen
 from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
-from offsetwatch.serve import catalog, failover
-from offsetwatch.serve.bodies import GroupRow
-from offsetwatch.serve.findings import FindingRow, JudgementRow, Told
-from offsetwatch.serve.status import UnreadInput
-from offsetwatch.serve.status import status as status_of
+from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
+from offsetwatch.serve.documents.status import UnreadInput
+from offsetwatch.serve.documents.status import status as status_of
+from offsetwatch.serve.documents.types import GroupRow
+from offsetwatch.serve.metrics import catalog
 from offsetwatch.toolbox.words import suggestion
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer

@@ -18,8 +18,8 @@ from offsetwatch.remedy.journal.journal import Line
 from offsetwatch.remedy.model.service_api import Asked, Hint, Mode, NotFound, Refused
 from offsetwatch.remedy.planner import Planner, told
 from offsetwatch.remedy.service import Office, Planned, World
-from offsetwatch.serve.control.server import ControlServer
-from offsetwatch.serve.families import WebFile
+from offsetwatch.serve.control.listener_thread import ControlServer
+from offsetwatch.serve.metrics.families import WebFile
 from offsetwatch.state.snapshot import Snapshot
 
 

@@ -28,8 +28,8 @@ from offsetwatch.config.identity import clusters_of
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.model.observations import Observation
-from offsetwatch.serve.families import Reload
-from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.metrics.families import Reload
 from offsetwatch.state.snapshot import EMPTY, Snapshot
 
 if TYPE_CHECKING:  # see the module

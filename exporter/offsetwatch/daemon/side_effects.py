@@ -15,7 +15,7 @@ from offsetwatch.daemon.remediation import Remediation
 from offsetwatch.daemon.replicas import Replicas
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.model.observations import Observation
-from offsetwatch.serve.families import WebFile
+from offsetwatch.serve.metrics.families import WebFile
 from offsetwatch.state.snapshot import Snapshot
 
 

@@ -23,15 +23,15 @@ from offsetwatch.errors import ConfigError, NothingRead, TimedOut, Unreachable
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from offsetwatch.model.topology import MirrorFlow
-from offsetwatch.serve.families import Reload
-from offsetwatch.serve.http import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.metrics.families import Reload
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
 
 from lab.ports import free_port
 from tests.changed import replace
 from tests.fakes.connect import Made, serving
 from tests.unit.remedy.offices import Bureau
-from tests.unit.serve.test_findings import FOUND, JUDGED, SNAPSHOT
+from tests.unit.serve.documents.test_findings import FOUND, JUDGED, SNAPSHOT
 from tests.unit.state.worlds import FILE, files
 
 MM2 = ConnectorView("lab", "mm2", ConnectorKind.MIRROR, "M", "4", "running", (Task(0, "failed"),))

@@ -2,7 +2,7 @@
 
 import msgspec
 from offsetwatch.cli.explain import _print_raw_keys
-from offsetwatch.serve.bodies import RawKeyRow, SourcePartition
+from offsetwatch.serve.documents.types import RawKeyRow, SourcePartition
 
 from tests.changed import replace
 

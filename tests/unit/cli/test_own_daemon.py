@@ -13,7 +13,7 @@ from offsetwatch.cli.remote.read_listener import ReadListener, document
 from offsetwatch.config import load
 from offsetwatch.errors import Denied, Unreachable
 
-from tests.unit.serve.web.sites import ADA, PASSWORD, Site
+from tests.unit.serve.web_config.sites import ADA, PASSWORD, Site
 
 
 @pytest.fixture

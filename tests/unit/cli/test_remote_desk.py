@@ -48,7 +48,7 @@ from offsetwatch.remedy.model.service_api import (
     Wish,
 )
 from offsetwatch.remedy.service import Office
-from offsetwatch.serve.control.server import ControlServer
+from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY
 
 from lab.ports import free_port

@@ -6,7 +6,7 @@ import pytest
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.serve.status import problems
+from offsetwatch.serve.documents.status import problems
 from offsetwatch.state.snapshot import Snapshot
 
 from tests.changed import replace

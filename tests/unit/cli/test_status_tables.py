@@ -13,7 +13,7 @@ from offsetwatch.cli.output import OutputFormat
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.serve.status import status
+from offsetwatch.serve.documents.status import status
 
 from tests.changed import replace
 from tests.unit.serve.worlds import full

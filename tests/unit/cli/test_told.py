@@ -8,9 +8,9 @@ import click
 from msgspec import structs
 from offsetwatch.cli import told
 from offsetwatch.cli.options import config_option
-from offsetwatch.serve.findings import finding_row, judgement_row
+from offsetwatch.serve.documents.findings import finding_row, judgement_row
 
-from tests.unit.serve.test_findings import FOUND, JUDGED
+from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):

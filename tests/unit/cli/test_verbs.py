@@ -11,7 +11,7 @@ import pytest
 from offsetwatch.cli.pipeline import read_cut
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.serve.catalog import CATALOG
+from offsetwatch.serve.metrics.catalog import CATALOG
 
 GOOD = """\
 kafka:

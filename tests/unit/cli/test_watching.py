@@ -18,7 +18,7 @@ from offsetwatch.errors import ConfigError, Denied, Unreachable
 
 from tests.changed import replace
 from tests.unit.cli.test_answers import clusters, config, daemon, seen
-from tests.unit.serve.test_findings import JUDGED
+from tests.unit.serve.documents.test_findings import JUDGED
 from tests.unit.state.worlds import FILE, files
 
 __all__ = ["clusters", "daemon"]  # fixtures

@@ -12,7 +12,7 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName
 from offsetwatch.notify import alertmanager
 from offsetwatch.notify.delivery_state import Message, Status
-from offsetwatch.serve.control import hooks
+from offsetwatch.serve.control import alertmanager_webhook
 
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take
@@ -148,9 +148,9 @@ def test_a_receiver_of_alertmanagers_webhooks_does_not_take_just_anything():
 
 
 def test_our_own_control_listener_takes_it_as_a_hint():
-    (hint,) = hooks.read(json.loads(posted()), lambda *_: True).hints
+    (hint,) = alertmanager_webhook.read(json.loads(posted()), lambda *_: True).hints
     assert (hint.connect_cluster, hint.connector, hint.firing) == ("lab", "west->east", True)
-    (over,) = hooks.read(json.loads(posted(resolved_at=NOW)), lambda *_: True).hints
+    (over,) = alertmanager_webhook.read(json.loads(posted(resolved_at=NOW)), lambda *_: True).hints
     assert not over.firing
     assert (over.fingerprint, over.starts_at) == (hint.fingerprint, hint.starts_at)
 

@@ -10,8 +10,9 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
-from offsetwatch.serve import connection, http, renders
-from offsetwatch.serve.pieces import Pieces
+from offsetwatch.serve.http import connection_limits, read_listener
+from offsetwatch.serve.metrics import render_cache
+from offsetwatch.serve.metrics.chunked_body import Pieces
 from structlog.testing import capture_logs
 
 from tests.changed import replace
@@ -28,9 +29,9 @@ POST = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n"
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(connection, "REQUEST_S", HOLD_S)
-    monkeypatch.setattr(connection, "NEXT_S", HOLD_S)
-    monkeypatch.setattr(connection, "LINGER_S", HOLD_S)
+    monkeypatch.setattr(connection_limits, "REQUEST_S", HOLD_S)
+    monkeypatch.setattr(connection_limits, "NEXT_S", HOLD_S)
+    monkeypatch.setattr(connection_limits, "LINGER_S", HOLD_S)
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_while_many_are_slow_others_are_served(client):
 
 
 def test_when_every_connection_is_a_slow_one_there_is_room_again_in_time(client, monkeypatch):
-    monkeypatch.setattr(http, "CONNECTIONS_MAX", 10)
+    monkeypatch.setattr(read_listener, "CONNECTIONS_MAX", 10)
     with ExitStack() as stack:
         for _ in range(30):
             stack.enter_context(connect(client)).sendall(b"GET /")
@@ -140,7 +141,7 @@ def test_when_every_connection_is_a_slow_one_there_is_room_again_in_time(client,
 
 def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
     world.now = replace(full(), dropped=tuple((f"{n}".zfill(200), n) for n in range(60_000)))
-    monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(read_listener, "CONNECTIONS_MAX", 1)
     with connect(client) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(HEAD + b"\r\n")
@@ -150,7 +151,7 @@ def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
 
 
 def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch):
-    monkeypatch.setattr(renders, "UNTAKEN_BYTES_MAX", 1)
+    monkeypatch.setattr(render_cache, "UNTAKEN_BYTES_MAX", 1)
     world.now = replace(full(), dropped=tuple((f"{n}".zfill(200), n) for n in range(60_000)))
     with connect(client) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -167,13 +168,13 @@ def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_connection_that_rests_holds_no_answer(client, monkeypatch, method):
     made: list[Pieces] = []
-    answer = renders.Renders.answer
+    answer = render_cache.Renders.answer
 
     def noted(self, body, content_type):
         made.append(answer(self, body, content_type))
         return made[-1]
 
-    monkeypatch.setattr(renders.Renders, "answer", noted)
+    monkeypatch.setattr(render_cache.Renders, "answer", noted)
     assert client.request(method, "/metrics").status_code == 200
     until(lambda: not made[0]._body, "its bytes are gone")
 

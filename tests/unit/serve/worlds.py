@@ -18,8 +18,8 @@ from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from offsetwatch.serve.families import Build, Reload, WebFile
-from offsetwatch.serve.spec import INPUT
+from offsetwatch.serve.metrics.families import Build, Reload, WebFile
+from offsetwatch.serve.metrics.metric import INPUT
 from offsetwatch.state.baseline_view import UsualView
 from offsetwatch.state.internal_topic_rules import TopicProblem
 from offsetwatch.state.pipeline_status import PipelineView

@@ -9,8 +9,8 @@ import pytest
 from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import TAIL
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.serve.columns import Family
-from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.serve.metrics.families import Build, Reload, collect
+from offsetwatch.serve.metrics.series_table import Family
 from offsetwatch.state import connector_series_budget
 from offsetwatch.state.connect.connect_cluster import ConnectSite
 from offsetwatch.state.connector_series_budget import (

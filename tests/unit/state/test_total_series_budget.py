@@ -13,7 +13,7 @@ from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.serve.metrics.families import Build, Reload, collect
 from offsetwatch.state import total_series_budget
 from offsetwatch.state.baseline_view import UsualView
 from offsetwatch.state.snapshot import Snapshot

@@ -5,9 +5,9 @@ from __future__ import annotations
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.serve.api import connectors as connectors_json
-from offsetwatch.serve.api import flows as flows_json
-from offsetwatch.serve.families import Build, Reload, collect
+from offsetwatch.serve.documents.api import connectors as connectors_json
+from offsetwatch.serve.documents.api import flows as flows_json
+from offsetwatch.serve.metrics.families import Build, Reload, collect
 from offsetwatch.state.connect.connect_cluster import ConnectSite
 
 from tests.changed import replace

@@ -15,9 +15,9 @@ from typing import Any, Final
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from offsetwatch.serve.connection import Timed
-from offsetwatch.serve.control import answers
-from offsetwatch.serve.control.answers import Answer
+from offsetwatch.serve.control import responses
+from offsetwatch.serve.control.responses import Answer
+from offsetwatch.serve.http.connection_limits import Timed
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
@@ -111,7 +111,7 @@ class Connection(Timed):
     ) -> web.StreamResponse:
         """What cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
-        return response(answers.BAD_REQUEST if status < 500 else answers.INTERNAL)
+        return response(responses.BAD_REQUEST if status < 500 else responses.INTERNAL)
 
 
 class Server(web.Server):

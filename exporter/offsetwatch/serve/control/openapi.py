@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from offsetwatch import __version__, documents
 from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.answers import NDJSON
+from offsetwatch.serve.control.responses import NDJSON
 from offsetwatch.serve.control.routes import PLAN_ID, PREFIX, ROUTES, Route
 
 HOOK_PATH: Final = "/hooks/alertmanager"

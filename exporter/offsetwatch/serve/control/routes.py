@@ -32,9 +32,7 @@ from offsetwatch.remedy.model.service_api import (
     Switches,
 )
 from offsetwatch.serve.control.access import Principal, Role
-from offsetwatch.serve.control.answers import NDJSON, NOT_FOUND, SCOPED, Answer, problem, told
-from offsetwatch.serve.control.strict import Wrong
-from offsetwatch.serve.control.wishes import (
+from offsetwatch.serve.control.request_bodies import (
     Approval,
     BreakerSeen,
     Reason,
@@ -43,6 +41,8 @@ from offsetwatch.serve.control.wishes import (
     WantPlan,
     asked,
 )
+from offsetwatch.serve.control.responses import NDJSON, NOT_FOUND, SCOPED, Answer, problem, told
+from offsetwatch.serve.control.strict_json import Wrong
 
 PREFIX: Final = "/api/v1"
 LINES_MAX: Final = 1000

@@ -13,8 +13,8 @@ from offsetwatch.config import Control, ControlTls, Web
 from offsetwatch.config.checks.tls import tls_problem
 from offsetwatch.config.files import read_secret, stamp
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.families import WebFile
-from offsetwatch.serve.web.current import Current
+from offsetwatch.serve.metrics.families import WebFile
+from offsetwatch.serve.web_config.current import Current
 
 _OLDEST: Final = ssl.TLSVersion.TLSv1_2
 _CLIENT_CA: Final = "client_ca_file"

@@ -13,7 +13,7 @@ import httpx
 from offsetwatch.config import Control
 from offsetwatch.model.observations import ControlSeen
 from offsetwatch.serve.control.connection import Bounds
-from offsetwatch.serve.control.server import ControlServer
+from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY, Snapshot
 
 from tests.changed import replace

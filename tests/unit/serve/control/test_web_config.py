@@ -11,7 +11,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from lab.certificates import Authority
-from tests.unit.serve.web.sites import HASH, OTHER_HASH, PASSWORD
+from tests.unit.serve.web_config.sites import HASH, OTHER_HASH, PASSWORD
 
 from .bad.table import status_of
 from .bad.tls import CLIENTS, NAME, ask, trusting

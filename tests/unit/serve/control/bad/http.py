@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import httpx
 from offsetwatch.serve.control.connection import Bounds
-from offsetwatch.serve.families import Reload
-from offsetwatch.serve.http import Pulse, ReadServer
+from offsetwatch.serve.http.read_listener import Pulse, ReadServer
+from offsetwatch.serve.metrics.families import Reload
 from offsetwatch.state.snapshot import EMPTY
 
 from lab.certificates import Authority

@@ -1,0 +1,102 @@
+"""What an Alertmanager sends (webhook version 4, as of 0.25 to 0.34) -> hints. Pure and bounded.
+
+Alertmanager cannot sign what it sends, sends everything at least once, and passes on labels that
+somebody may have chosen who is no friend. So of a whole payload four labels are looked at, and only
+compared with what is known: nothing is fetched, evaluated, followed or logged. Everything else, and
+whatever later versions add, is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from offsetwatch.remedy.model.service_api import Hint
+from offsetwatch.serve.control.strict_json import Wrong
+
+VERSION: Final = "4"
+ALERTS_MAX: Final = 500
+LABELS: Final = ("connect_cluster", "connector", "topic", "partition")
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_STARTS_AT = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_PARTITION_MAX: Final = 2**31 - 1
+
+
+class Read(NamedTuple):
+    """The hints in a payload, and how many alerts are about nothing that is known."""
+
+    hints: tuple[Hint, ...]
+    unknown: int
+
+
+def read(payload: Any, is_known: Callable[[str, str], bool]) -> Read:
+    """`is_known` says of a Connect cluster and a connector whether there are such. Raises Wrong for
+    what no Alertmanager sends; then nothing of it counts.
+    """
+    if not isinstance(payload, dict) or payload.get("version") != VERSION:
+        raise Wrong("not an Alertmanager's payload of version 4")
+    alerts = payload.get("alerts")
+    if not isinstance(alerts, list):
+        raise Wrong("alerts: expected a list")
+    if len(alerts) > ALERTS_MAX:
+        raise Wrong(f"alerts: more than {ALERTS_MAX}; set max_alerts in Alertmanager")
+    hints = tuple(_hints(alerts, is_known))
+    return Read(hints, len(alerts) - len(hints))
+
+
+def _hints(alerts: list[Any], is_known: Callable[[str, str], bool]) -> Iterator[Hint]:
+    for number, alert in enumerate(alerts):
+        hint = _hint(alert, f"alerts[{number}]", is_known)
+        if hint is not None:
+            yield hint
+
+
+def _hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Hint | None:
+    if not isinstance(alert, dict):
+        raise Wrong(f"{at}: expected an object")
+    status, fingerprint = alert.get("status"), alert.get("fingerprint")
+    if status not in ("firing", "resolved"):
+        raise Wrong(f"{at}.status: expected firing or resolved")
+    if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
+        raise Wrong(f"{at}.fingerprint: expected 16 hex digits")
+    starts_at = _moment(alert.get("startsAt"), at)
+    labels = alert.get("labels")
+    if not isinstance(labels, dict) or not all(isinstance(at, str) for at in labels.values()):
+        raise Wrong(f"{at}.labels: expected names with text")
+    cluster, connector, topic, partition = (labels.get(name) for name in LABELS)
+    if cluster is None or connector is None or not is_known(cluster, connector):
+        return None
+    return Hint(
+        fingerprint=fingerprint,
+        starts_at=starts_at,
+        firing=status == "firing",
+        connect_cluster=cluster,
+        connector=connector,
+        topic=topic if topic is not None and _TOPIC.fullmatch(topic) else None,
+        partition=_partition(partition),
+    )
+
+
+def _moment(value: Any, at: str) -> str:
+    """In UTC and with all its digits, so that every Alertmanager of a cluster says the same."""
+    found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if found is None:
+            raise Wrong(f"{at}.startsAt: expected a date and time")
+        moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise Wrong(f"{at}.startsAt: expected a date and time") from None
+    fraction = (found[2] or "").rstrip("0")
+    return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"
+
+
+def _partition(text: str | None) -> int | None:
+    if text is None or not _PARTITION.fullmatch(text) or int(text) > _PARTITION_MAX:
+        return None
+    return int(text)

@@ -1,0 +1,310 @@
+"""The JSON API: one snapshot as one document. Called by http.py.
+
+Numbers are exact at any size: offsets are the connector's own JSON, embedded as it was decoded, and
+our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Every part
+of a document comes from one snapshot.
+
+Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
+
+The types of their bodies, and what the fields mean, are in bodies.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from offsetwatch import documents
+from offsetwatch.judge.progress.evidence import text_of
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.model.topology import FlowKey, MirrorFlow
+from offsetwatch.serve.documents import failover, losses
+from offsetwatch.serve.documents.position_source import origin
+from offsetwatch.serve.documents.types import (
+    ConnectorBody,
+    ConnectorHead,
+    ConnectorsBody,
+    FlowBody,
+    FlowEnds,
+    FlowsBody,
+    Head,
+    InputRow,
+    LagAge,
+    MirrorPartitionRow,
+    RawKeyRow,
+    RouterRow,
+    SinkPartitionRow,
+    SourcePartition,
+    SyncRow,
+    TailRow,
+)
+from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.state.snapshot import (
+    CheckpointView,
+    ConnectorView,
+    GroupView,
+    HeartbeatView,
+    InputView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+    TailView,
+)
+from offsetwatch.state.totals import connector_of, flow_of, grouped
+from offsetwatch.state.trend_marks import ConnectorKey
+
+
+class Only(NamedTuple):
+    """Of what a document is wanted; None stands for all."""
+
+    connect_cluster: str | None = None
+    connector: str | None = None
+
+    def wants(self, connect_cluster: str, connector: str) -> bool:
+        """Is this one of them?"""
+        return self.connect_cluster in {None, connect_cluster} and self.connector in {
+            None,
+            connector,
+        }
+
+
+ALL = Only()
+
+
+def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
+    """The body of /api/v1/connectors."""
+    listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    sources = grouped(snapshot.source_partitions, connector_of)
+    sinks = grouped(snapshot.sink_partitions, connector_of)
+    rows: list[ConnectorBody] = [
+        {
+            **_connector(key, listed.get(key)),
+            "source_partitions": [source_partition(view) for view in sources.get(key, ())],
+            "sink_partitions": [sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
+        }
+        for key in sorted(listed.keys() | sources.keys() | sinks.keys())
+        if only.wants(*key)
+    ]
+    body: ConnectorsBody = {**_head(snapshot), "connectors": rows}
+    return documents.encode(body)
+
+
+def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
+    """The body of /api/v1/flows."""
+    known = {flow_of(flow): flow for flow in snapshot.topology.flows}
+    partitions = grouped(snapshot.mirror_partitions, flow_of)
+    syncs = grouped(snapshot.syncs, _pair_of)
+    groups = grouped(snapshot.groups, _pair_of)
+    checkpoints = grouped(snapshot.checkpoints, _pair_of)
+    heartbeats = {_pair_of(view): view.at for view in snapshot.heartbeats}
+    rows: list[FlowBody] = []
+    for key in sorted(known.keys() | partitions.keys()):
+        connect_cluster, connector, source, target = key
+        if not only.wants(connect_cluster, connector):
+            continue
+        mirrored = partitions.get(key, [])
+        lags = [view.lag for view in mirrored if view.lag is not None]
+        whole = bool(lags) and len(lags) == len(mirrored) and key[:2] not in snapshot.partial
+        pair = (connect_cluster, source, target)
+        rows.append(
+            {
+                "connect_cluster": connect_cluster,
+                "connector": connector,
+                "source": source,
+                "target": target,
+                **_ends(known.get(key)),
+                "partitions": [_mirror_partition(view, snapshot.at) for view in mirrored],
+                "lag_records": sum(lags) if whole else None,
+                "syncs": [_sync(view) for view in syncs.get(pair, ())],
+                "groups": [failover.group(view) for view in groups.get(pair, ())],
+                "checkpoints": [
+                    {"group": view.group, "at": Moment(view.at)}
+                    for view in checkpoints.get(pair, ())
+                ],
+                "heartbeat_at": moment_of(heartbeats.get(pair)),
+                **losses.of_flow(snapshot, key),
+            }
+        )
+    body: FlowsBody = {**_head(snapshot), "flows": rows}
+    return documents.encode(body)
+
+
+def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
+    return (view.connect_cluster, view.source, view.target)
+
+
+def _head(snapshot: Snapshot) -> Head:
+    return {
+        "at": Moment(snapshot.at),
+        "ready": snapshot.ready,
+        "waiting_for": snapshot.waiting_for,
+        "recorded": [str(topic) for topic in snapshot.topology.recorded()],
+        "inputs": [_input(view) for view in snapshot.inputs],
+    }
+
+
+def _input(view: InputView) -> InputRow:
+    return {
+        "input": view.id.input,
+        "kind": view.id.kind,
+        "up": view.up,
+        "live": view.live,
+        "last_success_at": moment_of(view.last_success_at),
+        "errors": dict(view.errors),
+        "last_error": view.last_error,
+        "tail": None if view.tail is None else _tail(view.tail),
+    }
+
+
+def _tail(tail: TailView) -> TailRow:
+    return {
+        "kafka": tail.topic.kafka,
+        "topic": tail.topic.topic,
+        "caught_up": tail.caught_up,
+        "behind": tail.behind,
+        "records": {
+            "value": tail.values,
+            "tombstone": tail.tombstones,
+            "undecodable": tail.undecodable,
+        },
+        "positions": {str(partition): offset for partition, offset in tail.positions},
+        "frozen": tail.frozen,
+    }
+
+
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
+    connect_cluster, name = key
+    if view is None:
+        kind, class_name, version, state = ConnectorKind.UNKNOWN, None, None, None
+    else:
+        kind, class_name, version, state = view.kind, view.class_name, view.version, view.state
+    return {
+        "connect_cluster": connect_cluster,
+        "name": name,
+        "kind": kind,
+        "class": class_name,
+        "version": version,
+        "state": state,
+        "tasks": []
+        if view is None
+        else [{"task": task.number, "state": task.state} for task in view.tasks],
+    }
+
+
+def _own_json(offset: SourceOffset | None) -> msgspec.Raw:
+    return msgspec.Raw(b"null" if offset is None else offset.text.encode())
+
+
+def source_partition(view: SourcePartitionView) -> SourcePartition:
+    """Return a source partition with its offset."""
+    raw_key: str | UnsetType | None = UNSET
+    unsure: tuple[RawKeyRow, ...] | UnsetType = UNSET
+    if view.keys is not None:
+        raw_key = None if view.raw_key is None else text_of(view.raw_key)
+        unsure = tuple(RawKeyRow(text_of(at), _own_json(offset)) for at, offset in view.unsure)
+    return SourcePartition(
+        source_partition=msgspec.Raw(view.identity.encode()),
+        label=view.label,
+        offset=_own_json(view.offset),
+        kafka_partition=view.kafka_partition,
+        log_offset=view.log_offset,
+        committed_at=moment_of(view.committed_at),
+        advanced_at=moment_of(view.advanced_at),
+        commits=view.commits,
+        advances=view.advances,
+        rewinds=view.rewinds,
+        resets=view.resets,
+        variants=view.variants,
+        raw_key=raw_key,
+        raw_keys_unsure=unsure,
+        origin=origin(view),
+        dialect=view.dialect,
+        event_at=moment_of(view.event_at),
+        poisoned=view.poisoned,
+        shadow=_own_json(view.shadow),
+    )
+
+
+def sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
+    """Return a partition that a sink consumes, with its lag."""
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": view.committed,
+        "log_end": view.log_end,
+        "lag_records": view.lag,
+        "from": origin(view),
+        **age(view, now),
+    }
+
+
+def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
+    """How old what waits is, and what told it."""
+    return {
+        "caught_up": view.caught_up,
+        "lag_seconds": lag_seconds(view.behind_since, now, caught_up=view.caught_up),
+        "behind_since": moment_of(view.behind_since),
+        "behind_from": view.behind_from,
+    }
+
+
+def _ends(flow: MirrorFlow | None) -> FlowEnds:
+    if flow is None:
+        return {"upstream": None, "offset_syncs": None, "routers": [], "copies": {}}
+    syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
+    return {
+        "upstream": flow.upstream,
+        "offset_syncs": syncs,
+        "routers": router_rows(flow),
+        "copies": dict(flow.copies),
+    }
+
+
+def router_rows(flow: MirrorFlow) -> list[RouterRow]:
+    """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
+    return [
+        {
+            "class": at.class_name,
+            "regex": at.regex,
+            "replacement": at.replacement or None,
+            "conditional": at.conditional,
+            "topics": at.topics,
+            "negated": at.negated,
+        }
+        for at in flow.routers
+    ]
+
+
+def _mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionRow:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": view.committed,
+        "committed_at": moment_of(view.committed_at),
+        "from": origin(view),
+        "synced": view.synced,
+        "replicated": view.replicated,
+        "log_start": view.log_start,
+        "log_end": view.log_end,
+        "lag_records": view.lag,
+        "ahead_records": view.ahead,
+        "lag_position": view.lag_position,
+        **age(view, now),
+        **losses.retention(view),
+    }
+
+
+def _sync(view: SyncView) -> SyncRow:
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "upstream_offset": view.upstream_offset,
+        "downstream_offset": view.downstream_offset,
+        "at": Moment(view.at),
+    }

@@ -1,0 +1,377 @@
+"""Everything known of one connector as one document, and where each number came from:
+/api/v1/explain, and the `explain` verb. Pure: a snapshot in, a document out, all of it from that
+one snapshot.
+
+The types of its parts are in bodies.py. It has the connector's state, tasks and offsets topic, its
+source partitions, flow and consumer group, what each group of its flow would meet after a failover,
+verdicts and findings, and the inputs that all of this rests on. `problems` are in words what else
+is wrong: what a finding says is not said again.
+
+Moments are by our own clock, of a committed or synced offset by the timestamp of its record. Counts
+are since the tail caught up.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from msgspec.structs import asdict
+
+from offsetwatch import documents
+from offsetwatch.errors import ConfigError
+from offsetwatch.judge.progress.verdict_rules import LAWS
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.findings import FindingName
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    TAIL,
+    InputId,
+    rest_offsets_input,
+)
+from offsetwatch.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.serve.documents import failover, losses
+from offsetwatch.serve.documents.api import age, router_rows, sink_partition, source_partition
+from offsetwatch.serve.documents.findings import AHEAD, FAILURES, finding_row, judgement_row
+from offsetwatch.serve.documents.position_source import REST
+from offsetwatch.serve.documents.types import (
+    DatedOffset,
+    ExplainBody,
+    ExplainedConnector,
+    ExplainedFlow,
+    ExplainedGroup,
+    ExplainedInput,
+    ExplainedJudgement,
+    ExplainedMirrorOffsets,
+)
+from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.mirror.mm2_names import checkpoints_of
+from offsetwatch.state.snapshot import (
+    ConnectorView,
+    InputView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+)
+
+
+def explained(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
+    """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
+    found = document(snapshot, find(snapshot, name, cluster))
+    body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
+    return documents.encode(body)
+
+
+def _known(snapshot: Snapshot) -> list[ConnectorView]:
+    """Listed connectors, then those known by their offsets or by a configured flow alone."""
+    found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+    unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
+    unlisted += [(at.connect_cluster, at.connector) for at in snapshot.topology.flows]
+    for cluster, name in unlisted:
+        found.setdefault(
+            (cluster, name),
+            ConnectorView(
+                connect_cluster=cluster,
+                name=name,
+                kind=ConnectorKind.UNKNOWN,
+                class_name="",
+                version="",
+                state="unknown",
+                tasks=(),
+            ),
+        )
+    return list(found.values())
+
+
+def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
+    """The one connector of this name. Raises ConfigError with what to say instead."""
+    listed = [view for view in _known(snapshot) if cluster in {None, view.connect_cluster}]
+    matches = [view for view in listed if view.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        clusters = ", ".join(view.connect_cluster for view in matches)
+        raise ConfigError((f"several Connect clusters have a {name} ({clusters}): say --connect",))
+    where = "any Connect cluster" if cluster is None else f"Connect cluster {cluster}"
+    near = difflib.get_close_matches(name, [view.name for view in listed], n=1)
+    hint = f', did you mean "{near[0]}"?' if near else ""
+    raise ConfigError((f"no connector {name} in {where}{hint}",))
+
+
+def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
+    """See the module."""
+    cluster = view.connect_cluster
+    topic = _offsets_topic(snapshot, view)
+    flow = next((at for at in snapshot.topology.flows if _of(at, view)), None)
+    group = next((at for at in snapshot.topology.sinks if _of(at, view)), None)
+    sources = [at for at in snapshot.source_partitions if _of(at, view)]
+    inputs = _inputs(snapshot, view, topic, flow)
+    explained_flow = None if flow is None else _flow(snapshot, view, flow)
+    said = {at.name for at in snapshot.findings if _of(at, view)}
+    return {
+        "at": Moment(snapshot.at),
+        "connect_cluster": cluster,
+        "name": view.name,
+        "kind": view.kind,
+        "class": view.class_name,
+        "version": view.version,
+        "state": view.state,
+        "tasks": [
+            {"task": task.number, "state": task.state, "failure": task.failure}
+            for task in view.tasks
+        ],
+        "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
+        "source_partitions": [source_partition(at) for at in sources],
+        "flow": explained_flow,
+        "group": None if group is None else _group(snapshot, view, group),
+        "failover": failover.concerning(snapshot, view),
+        "judgements": [
+            ExplainedJudgement(**asdict(judgement_row(at)), law=LAWS.get(at.rule))
+            for at in snapshot.judgements
+            if _of(at, view)
+        ],
+        "findings": [finding_row(at) for at in snapshot.findings if _of(at, view)],
+        "inputs": [_input(input_id, seen) for input_id, seen in inputs],
+        "problems": [
+            *_state_problems(view, said),
+            *_input_problems(inputs),
+            *_source_problems(view, sources, topic, said),
+            *_flow_problems(explained_flow, said),
+            *_topic_problems(snapshot, topic, flow),
+        ],
+    }
+
+
+def _offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
+    """The connector's own, or its cluster's; None if it is not known."""
+    found = {
+        at.connector: at.at
+        for at in snapshot.topology.offsets_topics
+        if at.connect_cluster == view.connect_cluster
+    }
+    shared = found.get(None)
+    own = view.dedicated_offsets_topic
+    if own is None or (shared is not None and own == shared.topic):
+        return shared
+    return found.get(view.name)
+
+
+def _of(at: Any, view: ConnectorView) -> bool:
+    return (at.connect_cluster, at.connector) == (view.connect_cluster, view.name)
+
+
+def _inputs(
+    snapshot: Snapshot, view: ConnectorView, topic: KafkaTopic | None, flow: MirrorFlow | None
+) -> list[tuple[InputId, InputView | None]]:
+    """What is read for this connector; None for what nobody has read yet."""
+    listing = [
+        at for at in snapshot.topology.listings if at.connect_cluster == view.connect_cluster
+    ]
+    if listing:
+        wanted = [InputId.of_tail(at) for at in listing[0].topics()]
+    elif view.kind is ConnectorKind.UNKNOWN:
+        wanted = []  # it is listed nowhere
+    else:
+        wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
+    if any(_of(at, view) for at in snapshot.by_rest):
+        wanted.append(rest_offsets_input(view.connect_cluster, view.name))
+    elif view.kind is ConnectorKind.SINK:
+        wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
+    else:
+        wanted.append(
+            InputId(TAIL, connect_cluster=view.connect_cluster)
+            if topic is None
+            else InputId.of_tail(topic)
+        )
+    if flow is not None:
+        if flow.offset_syncs is not None:
+            wanted.append(InputId.of_tail(flow.offset_syncs))
+        if flow.upstream is not None:
+            wanted.append(InputId(LOG_ENDS, kafka=flow.upstream))
+        checkpoints = checkpoints_of(flow)
+        if checkpoints in snapshot.topology.checkpoints:
+            wanted.append(InputId.of_tail(checkpoints))
+        if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
+            wanted.append(groups_input(flow.key))
+    seen = {at.id: at for at in snapshot.inputs}
+    return [(input_id, seen.get(input_id)) for input_id in wanted]
+
+
+def _input(input_id: InputId, view: InputView | None) -> ExplainedInput:
+    tail = None if view is None else view.tail
+    return {
+        "input": input_id.input,
+        "kind": input_id.kind,
+        "up": view is not None and view.up,
+        "live": view is not None and view.live,
+        "last_success_at": None if view is None else moment_of(view.last_success_at),
+        "last_error": "never read" if view is None else view.last_error,
+        "undecodable": None if tail is None else tail.undecodable,
+    }
+
+
+def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
+    synced_at = {
+        (at.topic, at.partition): at.at
+        for at in snapshot.syncs
+        if (at.connect_cluster, at.source, at.target)
+        == (flow.connect_cluster, flow.source, flow.target)
+    }
+    ends = next(
+        (at for at in snapshot.inputs if at.id == InputId(LOG_ENDS, kafka=str(flow.upstream))), None
+    )
+    ended_at = None if ends is None else ends.last_success_at
+    return {
+        "source": flow.source,
+        "target": flow.target,
+        "upstream": flow.upstream,
+        "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
+        "read_committed": flow.read_committed,
+        "routers": router_rows(flow),
+        "copies": dict(flow.copies),
+        "partitions": [
+            {
+                **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),
+                **age(at, snapshot.at),
+                **losses.retention(at),
+            }
+            for at in snapshot.mirror_partitions
+            if _of(at, view)
+        ],
+        **losses.of_flow(snapshot, losses.flow_of(flow)),
+    }
+
+
+def _mirror(
+    view: MirrorPartitionView, flow: MirrorFlow, synced_at: float | None, ended_at: float | None
+) -> ExplainedMirrorOffsets:
+    end = "last stable offset" if flow.read_committed else "high watermark"
+    return {
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": _told(
+            view.committed, view.committed_at, REST if view.from_rest else "offsets topic"
+        ),
+        "synced": _told(view.synced, synced_at, str(flow.offset_syncs)),
+        "log_end": _told(view.log_end, ended_at, f"{end} of {flow.upstream}"),
+        "replicated": view.replicated,
+        "log_start": view.log_start,
+        "lag_records": view.lag,
+        "lag_position": view.lag_position,
+        "ahead_records": view.ahead,
+    }
+
+
+def _told(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
+    return None if offset is None else {"offset": offset, "at": moment_of(at), "from": source}
+
+
+def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:
+    return {
+        "group": group.group,
+        "kafka": group.kafka,
+        "lag_unknown": UNCONFIGURED if group.kafka is None else None,
+        "partitions": [
+            sink_partition(at, snapshot.at) for at in snapshot.sink_partitions if _of(at, view)
+        ],
+    }
+
+
+# --- what is wrong -------------------------------------------------------------------------------
+
+
+def _state_problems(view: ConnectorView, said: AbstractSet[FindingName]) -> Iterator[str]:
+    if not said & FAILURES:
+        if view.state == "failed":
+            yield "the connector has failed"
+        for task in view.tasks:
+            if task.state == "failed":
+                yield f"task {task.number} has failed"
+    if view.state == "running" and not view.tasks and view.kind is not ConnectorKind.MIRROR:
+        yield "it runs without a single task"
+
+
+def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[str]:
+    for input_id, view in inputs:
+        name = f"input {input_id.kind} {input_id.input}"
+        if view is None:
+            yield f"{name} was never read"
+        elif view.last_error is not None and not view.up:
+            yield f"{name} is down: {view.last_error}"
+        elif view.tail is not None and view.tail.undecodable:
+            yield f"{name}: {view.tail.undecodable} records could not be decoded"
+
+
+def _source_problems(
+    view: ConnectorView,
+    sources: list[SourcePartitionView],
+    topic: KafkaTopic | None,
+    said: AbstractSet[FindingName],
+) -> Iterator[str]:
+    if view.dedicated_offsets_topic is not None and topic is None and not sources:
+        yield (
+            f"it keeps its offsets in a topic of its own, {view.dedicated_offsets_topic}, on a "
+            "Kafka cluster that is not configured: they are not known"
+        )
+    for at in sources:
+        if at.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
+            yield (
+                f"{at.label}: only the offsets topic of the whole cluster has an offset of it. The "
+                "connector has a topic of its own and reads nothing else: it starts over"
+            )
+        if at.unsure:
+            yield (
+                f"{at.label}: {len(at.unsure)} raw keys hold an offset of it, and which one its "
+                "task looks up is not known yet: no position is shown. It is the one that the "
+                "connector commits under next; a change over REST is always written in the order "
+                "of a HashMap, which the connector's own map may not have"
+            )
+        elif at.strays and FindingName.DUPLICATE_KEYS not in said:
+            yield (
+                f"{at.label}: {at.strays} other raw key(s) say they are this source partition. "
+                "A task finds an offset by the exact bytes of its key, so what was written under "
+                "them (by hand, over REST or by another program) has no effect and is not shown"
+            )
+
+
+def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -> Iterator[str]:
+    if flow is None:
+        return
+    if flow["upstream"] is None:
+        yield (
+            "no Kafka cluster of the configuration answers to the addresses it reads from: its lag "
+            "is not known"
+        )
+    for at in flow["partitions"]:
+        name = f"{at['topic']}-{at['partition']}"
+        if at["ahead_records"]:
+            if said & AHEAD:
+                continue
+            yield (
+                f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
+                "was recreated or truncated, or an operator altered the offset"
+            )
+        elif at["lag_records"] is None and flow["upstream"] is not None:
+            yield f"{name} has no lag: its upstream log end is not known"
+        start, last = at["log_start"], at["replicated"]
+        if start is None or last is None or start <= last + 1:
+            continue
+        if FindingName.MM2_RECORDS_LOST not in said:
+            yield (
+                f"{name}: the upstream log starts at {start}, after the position: "
+                f"offsets {last + 1} to {start - 1} can no longer be replicated"
+            )
+
+
+def _topic_problems(
+    snapshot: Snapshot, topic: KafkaTopic | None, flow: MirrorFlow | None
+) -> Iterator[str]:
+    wanted = {topic, None if flow is None else flow.offset_syncs}
+    for found in snapshot.topic_problems:
+        if found.at in wanted:
+            yield f"topic {found.at}: {found.problem}: {found.detail}"

@@ -1,0 +1,242 @@
+"""Everything that the status page shows at once, as one document: /api/v1/overview. Called by
+http.py.
+
+    at, ready, waiting_for   as in /api/v1/connectors
+    version, alive     of this daemon: does its main loop turn? If not, all of this is of `at`
+    inputs             how many there are
+    inputs_down        [{input, kind, up, live, last_success_at, last_error}], those of which
+                       the last attempt failed or which tell nothing now
+    connectors         [{connect_cluster, name, kind, state, tasks: {state: how many}, ...}]
+    flows              [{connect_cluster, connector, source, target, ...}]
+    findings, findings_left_out   as in /api/v1/findings
+    remedies           null where remediation does not run, else {at, mode,
+                         plans: [{plan_id, sha256, state, connect_cluster, connector, verb, said,
+                           created_at, created_by, expires_at, approve: the command | null,
+                           steps: [{step, requests}], guards}],
+                         refusals: [{at, connect_cluster, connector, action, would, guards,
+                           recommend}],
+                         untold: how many of these two are not in here}
+                       guards: [{number, guard, answer, said, asks}]; `asks`: it only keeps the plan
+                       from being carried out without a person
+    boards_url         where the Grafana boards are (notify.boards_url), or null
+
+Connectors and flows both have
+
+    worst_state        of the connector and its tasks (model/conditions.py); null if not known
+    urgency            of worst_state and verdict: 0 is most urgent
+    verdict, rule, reason, since, evidence     null, and [] if there is no judgement yet
+    from               `rest` where its offsets are polled over REST, else null
+    partitions, position, committed_at, advanced_at, lag_records, lag_seconds
+                       of all partitions together (state/overall.py); null is not known
+
+Connectors also have `has_lag`: false where nothing tells the end of what it reads, so that lag is
+not applicable: source connectors, and MirrorMaker's heartbeat and checkpoint connectors.
+
+`position` is text: what the connector has stored for its only partition, cut where it is long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from typing import Final
+
+from offsetwatch import documents
+from offsetwatch.model.connector_conditions import urgency, worst_state
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.findings import Judgement, Scope
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.model.remediation import OpenPlan, RemedySeen
+from offsetwatch.serve.documents.findings import finding_rows, findings_left_out
+from offsetwatch.serve.documents.position_source import REST
+from offsetwatch.serve.documents.types import (
+    ConditionRow,
+    DownInput,
+    JudgedRow,
+    OpenPlanRow,
+    OverviewBody,
+    OverviewConnector,
+    OverviewConnectorHead,
+    OverviewFlow,
+    RemediesBody,
+    TogetherRow,
+)
+from offsetwatch.state import totals
+from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
+from offsetwatch.state.totals import NOTHING, Overall
+from offsetwatch.state.trend_marks import ConnectorKey
+
+_WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
+POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
+
+
+def overview(
+    snapshot: Snapshot,
+    *,
+    version: str,
+    alive: bool,
+    options: str = "",
+    boards_url: str | None = None,
+) -> bytes:
+    """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
+    down = [view for view in snapshot.inputs if not (view.up and view.live)]
+    body: OverviewBody = {
+        "at": Moment(snapshot.at),
+        "ready": snapshot.ready,
+        "waiting_for": snapshot.waiting_for,
+        "version": version,
+        "alive": alive,
+        "inputs": len(snapshot.inputs),
+        "inputs_down": [_input(view) for view in down],
+        "connectors": _connectors(snapshot),
+        "flows": _flows(snapshot),
+        "findings": finding_rows(snapshot),
+        "findings_left_out": findings_left_out(snapshot),
+        "remedies": None if snapshot.remedies is None else _remedies(snapshot.remedies, options),
+        "boards_url": boards_url,
+    }
+    return documents.encode(body)
+
+
+def _input(view: InputView) -> DownInput:
+    return {
+        "input": view.id.input,
+        "kind": view.id.kind,
+        "up": view.up,
+        "live": view.live,
+        "last_success_at": moment_of(view.last_success_at),
+        "last_error": view.last_error,
+    }
+
+
+def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
+    listed = _listed(snapshot)
+    known, polled = totals.connectors(snapshot), _polled(snapshot)
+    judged = {
+        (at.connect_cluster, at.connector): at
+        for at in snapshot.judgements
+        if at.scope is Scope.CONNECTOR
+    }
+    return [
+        {
+            **_connector(key, listed.get(key)),
+            **_condition(listed.get(key), judged.get(key)),
+            "from": REST if key in polled else None,
+            **_together(known.get(key, NOTHING)),
+        }
+        for key in sorted(listed.keys() | known.keys())
+    ]
+
+
+def _flows(snapshot: Snapshot) -> list[OverviewFlow]:
+    listed = _listed(snapshot)
+    known, polled = totals.flows(snapshot), _polled(snapshot)
+    judged = {
+        (at.connect_cluster, at.connector, at.subject): at
+        for at in snapshot.judgements
+        if at.scope is Scope.FLOW
+    }
+    keys = known.keys() | {
+        (flow.connect_cluster, flow.connector, flow.source, flow.target)
+        for flow in snapshot.topology.flows
+    }
+    return [
+        {
+            "connect_cluster": cluster,
+            "connector": connector,
+            "source": source,
+            "target": target,
+            **_condition(
+                listed.get((cluster, connector)),
+                judged.get((cluster, connector, f"{source}->{target}")),
+            ),
+            "from": REST if (cluster, connector) in polled else None,
+            **_together(known.get((cluster, connector, source, target), NOTHING)),
+        }
+        for cluster, connector, source, target in sorted(keys)
+    ]
+
+
+def _listed(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
+    return {(view.connect_cluster, view.name): view for view in snapshot.connectors}
+
+
+def _polled(snapshot: Snapshot) -> frozenset[ConnectorKey]:
+    return frozenset((at.connect_cluster, at.connector) for at in snapshot.by_rest)
+
+
+def _connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
+    """Without a view it has offsets and is not listed: REST is not asked, or is down."""
+    cluster, name = key
+    return {
+        "connect_cluster": cluster,
+        "name": name,
+        "kind": ConnectorKind.UNKNOWN if view is None else view.kind,
+        "state": None if view is None else view.state,
+        "tasks": {} if view is None else dict(Counter(task.state for task in view.tasks)),
+        "has_lag": view is None or _has_lag(view),
+    }
+
+
+def _has_lag(view: ConnectorView) -> bool:
+    if view.kind is ConnectorKind.MIRROR:
+        return view.class_name.rpartition(".")[2] not in _WITHOUT_LAG
+    return view.kind is not ConnectorKind.SOURCE
+
+
+def _condition(view: ConnectorView | None, judgement: Judgement | None) -> ConditionRow:
+    state = None if view is None else worst_state(view.state, (at.state for at in view.tasks))
+    verdict = None if judgement is None else judgement.verdict.value
+    return {
+        "worst_state": state,
+        "urgency": urgency(state, verdict),
+        **_judged(judgement),
+    }
+
+
+def _judged(judgement: Judgement | None) -> JudgedRow:
+    if judgement is None:
+        return {"verdict": None, "rule": None, "reason": None, "since": None, "evidence": ()}
+    return {
+        "verdict": judgement.verdict,
+        "rule": judgement.rule,
+        "reason": judgement.reason,
+        "since": Moment(judgement.since),
+        "evidence": judgement.evidence,
+    }
+
+
+def _together(seen: Overall) -> TogetherRow:
+    position = seen.position
+    if position is not None and len(position) > POSITION_CHARS_MAX:
+        position = f"{position[:POSITION_CHARS_MAX]}…"
+    return {
+        "partitions": seen.partitions,
+        "position": position,
+        "committed_at": moment_of(seen.committed_at),
+        "advanced_at": moment_of(seen.advanced_at),
+        "lag_records": seen.lag_records,
+        "lag_seconds": seen.lag_seconds,
+    }
+
+
+def _remedies(seen: RemedySeen, options: str) -> RemediesBody:
+    return {
+        "at": Moment(seen.at),
+        "mode": seen.mode,
+        "plans": [_plan(at, options) for at in seen.open_plans],
+        "refusals": seen.refusals,
+        "untold": seen.untold,
+    }
+
+
+def _plan(plan: OpenPlan, options: str) -> OpenPlanRow:
+    known = {at.name: getattr(plan, at.name) for at in fields(plan)}
+    return OpenPlanRow(**known, approve=approval(plan, options))
+
+
+def approval(plan: OpenPlan, options: str) -> str | None:
+    """What a person types to approve exactly this plan; None where that is decided."""
+    if plan.state != "proposed":
+        return None
+    return f"offsetwatch plan approve {plan.plan_id} --sha256 {plan.sha256} {options}".rstrip()

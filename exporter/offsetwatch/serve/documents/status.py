@@ -1,0 +1,85 @@
+"""Everything that `status` prints as one document: /api/v1/status. The verb makes the same one of a
+look of its own, where no daemon answers.
+
+    at, ready, waiting_for, findings, judgements    as in /api/v1/findings
+    connectors, flows    the documents /api/v1/connectors and /api/v1/flows, of the same snapshot
+    unread               [{kind, input, last_success_at, last_error}] inputs that are down, but for
+                         those that REST stands in for
+    problems             what else is wrong, in words: what a finding says is not said again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from offsetwatch import documents
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.serve.documents import api
+from offsetwatch.serve.documents.findings import AHEAD, FAILURES, Told, told
+from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody
+from offsetwatch.state.connect.rest_fallback import is_done_without
+from offsetwatch.state.snapshot import Snapshot
+
+
+class UnreadInput(msgspec.Struct, frozen=True):
+    """An input that is not up; last_success_at: None if it was never read."""
+
+    kind: str
+    input: str
+    last_success_at: Moment | None = None
+    last_error: str | None = None
+
+
+class StatusBody(Told, frozen=True, kw_only=True):
+    """/api/v1/status: findings, connectors and flows of one snapshot."""
+
+    connectors: ConnectorsBody
+    flows: FlowsBody
+    unread: tuple[UnreadInput, ...]
+    problems: tuple[str, ...]
+
+
+def status(snapshot: Snapshot) -> bytes:
+    """Return the body of /api/v1/status."""
+    return documents.encode(
+        {
+            **msgspec.structs.asdict(told(snapshot)),
+            "connectors": msgspec.Raw(api.connectors(snapshot)),
+            "flows": msgspec.Raw(api.flows(snapshot)),
+            "unread": unread_inputs(snapshot),
+            "problems": tuple(problems(snapshot)),
+        }
+    )
+
+
+def unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
+    """Return the inputs that are down, but for those that REST stands in for."""
+    return tuple(
+        UnreadInput(view.id.kind, view.id.input, moment_of(view.last_success_at), view.last_error)
+        for view in snapshot.inputs
+        if not view.up and not is_done_without(snapshot, view)
+    )
+
+
+def problems(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what is wrong and is not said by a finding."""
+    said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
+    for connector in snapshot.connectors:
+        of = (connector.connect_cluster, connector.name)
+        if any((name, *of) in said for name in FAILURES):
+            continue
+        name = f"{connector.connect_cluster}/{connector.name}"
+        if connector.state == "failed":
+            yield f"connector {name} has failed"
+        for task in connector.tasks:
+            if task.state == "failed":
+                yield f"task {name}-{task.number} has failed"
+    for view in snapshot.mirror_partitions:
+        known = any((name, view.connect_cluster, view.connector) in said for name in AHEAD)
+        if view.ahead and not known:
+            yield (
+                f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond "
+                "the log end"
+            )

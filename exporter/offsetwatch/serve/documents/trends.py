@@ -1,0 +1,102 @@
+"""The last hour as one document: /api/v1/trends. Called by http.py.
+
+    at                 of the newest minute; null before the first
+    since              of the oldest one that is kept: after a start it is that start
+    every_s            how far minutes are apart, if none is missing
+    minutes            when each was seen, oldest first; times that are missing were not seen
+    left_out           how many connectors and flows a bound cut in the newest minute
+    connectors         [{connect_cluster, name, lag_seconds, lag_records, quiet_seconds}]
+    flows              [{connect_cluster, connector, source, target, lag_seconds, lag_records,
+                         quiet_seconds}]
+
+Of each a list, a value for every minute, null where it was not known, and null instead of the list
+where it never was. `quiet_seconds` is the time since the newest commit that changed an offset.
+Seconds are whole. The hour is kept in memory alone: a restart or a reload begins it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from offsetwatch import documents
+from offsetwatch.model.moments import Moment
+from offsetwatch.serve.documents.types import TrendsBody, TrendSeries
+from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.trend_marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
+from offsetwatch.state.trends import EVERY_S
+
+Series = list[int | None]
+
+_MEASURES: Final = ("lag_seconds", "lag_records", "quiet_seconds")
+
+Key = TypeVar("Key", ConnectorKey, FlowKey)
+
+
+def trends(snapshot: Snapshot) -> bytes:
+    """The body of /api/v1/trends."""
+    marks = snapshot.trends
+    body: TrendsBody = {
+        "at": Moment(marks[-1].at) if marks else None,
+        "since": Moment(marks[0].at) if marks else None,
+        "every_s": EVERY_S,
+        "minutes": [Moment(mark.at) for mark in marks],
+        "left_out": marks[-1].left_out if marks else 0,
+        "connectors": [
+            {"connect_cluster": cluster, "name": name, **series}
+            for (cluster, name), series in _rows(marks, lambda mark: mark.connectors)
+        ],
+        "flows": [
+            {
+                "connect_cluster": cluster,
+                "connector": connector,
+                "source": source,
+                "target": target,
+                **series,
+            }
+            for (cluster, connector, source, target), series in _rows(
+                marks, lambda mark: mark.flows
+            )
+        ],
+    }
+    return documents.encode(body)
+
+
+def version(snapshot: Snapshot) -> str:
+    """Changes when the document does."""
+    marks = snapshot.trends
+    return "none" if not marks else f"{marks[0].at!r}-{marks[-1].at!r}-{len(marks)}"
+
+
+def _rows(marks: Marks, column_of: Callable[[Mark], Column[Key]]) -> list[tuple[Key, TrendSeries]]:
+    """Of whatever is there in the newest minute."""
+    if not marks:
+        return []
+    newest = column_of(marks[-1]).keys
+    series: dict[str, list[Series]] = {
+        measure: [[None] * len(marks) for _ in newest] for measure in _MEASURES
+    }
+    row_of = {key: row for row, key in enumerate(newest)}
+    for number, mark in enumerate(marks):
+        column = column_of(mark)
+        rows = range(len(newest)) if column.keys is newest else map(row_of.get, column.keys)
+        at = list(rows)
+        for measure, found in series.items():
+            for row, value in zip(at, unpacked(getattr(column, measure)), strict=True):
+                if row is not None and value is not None:
+                    found[row][number] = round(value)
+    return [
+        (
+            key,
+            {
+                "lag_seconds": _known(series["lag_seconds"][row]),
+                "lag_records": _known(series["lag_records"][row]),
+                "quiet_seconds": _known(series["quiet_seconds"][row]),
+            },
+        )
+        for row, key in enumerate(newest)
+    ]
+
+
+def _known(values: Series) -> Series | None:
+    return None if all(value is None for value in values) else values

@@ -1,0 +1,120 @@
+"""A connection that ends in time: what those of both listeners have in common, and that of the read
+listener. Called by http.py and control/connection.py, on their loops.
+
+aiohttp waits for ever for the rest of a request and for whoever does not take an answer. A listener
+of which every connection waits for such a client tells a probe nothing, and a daemon that tells a
+probe nothing is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from offsetwatch.serve.metrics.chunked_body import Pieces
+
+REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
+NEXT_S: Final = 90.0  # for an answer to be taken and the next head: scrapes are a minute apart
+LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
+
+_SILENT: Final = logging.getLogger("offsetwatch.serve.silent")
+_SILENT.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
+
+
+class Timed(web.RequestHandler):
+    """Is cut off when its time is over, whatever it waits for."""
+
+    __slots__ = ("_deadline", "_first_s", "_wire")
+
+    def __init__(self, manager: web.Server, *, first_s: float, keep_s: float) -> None:
+        """`first_s`: from its begin; `keep_s`: without a request after an answer."""
+        super().__init__(
+            manager,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # as aiohttp's own runners do
+            logger=_SILENT,
+            keepalive_timeout=keep_s,
+            lingering_time=LINGER_S,
+            auto_decompress=False,  # how large it is would be known too late
+        )
+        self._first_s = first_s
+        self._deadline: asyncio.TimerHandle | None = None
+        # Our own, as aiohttp lets go of its one when it has asked it to close, which may take long.
+        self._wire: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The clock runs."""
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._wire = transport
+        self.end_in(self._first_s)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It no longer does."""
+        super().connection_lost(exc)
+        self.end_in(None)
+        self._wire = None
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer that names the product without versions: aiohttp would name its own."""
+        resp.headers.setdefault("Server", "offsetwatch")
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            if isinstance(resp, web.Response) and isinstance(resp.body, Pieces):
+                resp.body.release()
+
+    def end_in(self, seconds: float | None) -> None:
+        """Its time is over then, in place of whatever was said before; None: not while it is our
+        turn.
+        """
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None and self._wire is not None:
+            self._deadline = self._loop.call_later(seconds, self._wire.abort)
+
+
+class Connection(Timed):
+    """Of the read listener: it is kept, for whoever scrapes will ask again."""
+
+    __slots__ = ()
+
+    def __init__(self, manager: web.Server) -> None:
+        super().__init__(manager, first_s=REQUEST_S, keep_s=NEXT_S)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What cannot be parsed; aiohttp's own page would quote it."""
+        del request, exc, message
+        made = web.Response(status=status, text="bad request\n" if status < 500 else "bug\n")
+        made.force_close()
+        return made
+
+
+def timed(app: web.Application) -> None:
+    """Have the connections of an application end in time."""
+
+    @web.middleware
+    async def our_turn(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if isinstance(request.protocol, Timed):
+            request.protocol.end_in(None)
+        return await handler(request)
+
+    async def their_turn(request: web.Request, _: web.StreamResponse) -> None:
+        if isinstance(request.protocol, Timed):
+            request.protocol.end_in(NEXT_S)
+
+    app.middlewares.insert(0, our_turn)
+    app.on_response_prepare.append(their_turn)

@@ -1,0 +1,445 @@
+"""The read listener: /metrics, health, the JSON API and the status page, in its own thread. The
+daemon starts it.
+
+A request is answered from the newest snapshot alone: no network, no lock, no waiting for the loop.
+It keeps answering while every input is down, because then it is needed most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+import zlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from offsetwatch import __version__
+from offsetwatch.clock import SteadyClock
+from offsetwatch.config.identity import HEADER
+from offsetwatch.errors import ConfigError
+from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
+from offsetwatch.serve.http import page_files
+from offsetwatch.serve.http.accept_loop import Accepting
+from offsetwatch.serve.http.connection_limits import Connection, timed
+from offsetwatch.serve.http.listener_thread import STOP_S_MAX, Listening
+from offsetwatch.serve.metrics.chunked_body import gathered
+from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.families import Build, Reload
+from offsetwatch.serve.metrics.negotiate import choose, gzip_accepted
+from offsetwatch.serve.metrics.render_cache import Renders, TooManyRenders
+from offsetwatch.serve.web_config.current import Current
+from offsetwatch.serve.web_config.request_guard import Guard
+from offsetwatch.state.snapshot import EMPTY, Snapshot
+
+CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for Kafka, too
+HANDSHAKE_S: Final = 5.0  # for TLS
+PICTURE_LOOK_S: Final = 0.02  # for a fresh snapshot, until there is one
+PICTURE_LOOKS_MAX: Final = 100
+_API: Final = openapi.PREFIX
+GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
+_GZIP: Final = 31  # zlib's largest window, and gzip's header around it
+
+BUILD: Final = Build(version=__version__, revision="unknown", python=platform.python_version())
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Asked of the writer's loop, from any thread.
+
+    alive   does it still turn?
+    fresh   is the newest snapshot one of now? Where it is not, one is waited for, not for long
+    """
+
+    alive: Callable[[], bool]
+    fresh: Callable[[], bool] = lambda: True
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """Facts of the configuration that the status page shows, and commands compare.
+
+    options      tell a command on this host which daemon it is about: `--config FILE`
+    boards_url   gives the address of the Grafana boards of now, or None
+    clusters     gives what the configuration of now is about (config/identity.py)
+    """
+
+    options: str = ""
+    boards_url: Callable[[], str | None] = lambda: None
+    clusters: Callable[[], str] = lambda: ""
+
+
+_NO_FACTS: Final = PageFacts()
+
+
+class ReadServer:
+    """`listen` is `host:port`; an empty host means every address, port 0 any free one.
+
+    snapshot   gives the newest snapshot at once, from any thread
+    pulse      of the writer's loop
+    reload     ask for the configuration to be read again; what is wrong with it comes back
+    reloaded   how that went last
+    page_facts what the status page shows beside the snapshot
+    web_config TLS, passwords and headers, read again when it changes; ConfigError is raised where
+               it cannot be used
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        snapshot: Callable[[], Snapshot],
+        pulse: Pulse,
+        *,
+        reload: Callable[[], Future[tuple[str, ...]]],
+        reloaded: Callable[[], Reload],
+        build: Build = BUILD,
+        page_facts: PageFacts = _NO_FACTS,
+        web_config: Path | None = None,
+    ) -> None:
+        self._listening = Listening("read-listener", listen, self._serve)
+        self._snapshot = snapshot
+        self._alive = pulse.alive
+        self._fresh = pulse.fresh
+        self._reload_asked = reload
+        self._version = build.version
+        self._page_facts = page_facts
+        self._page, self._assets = page_files.assets(build.version)
+        self._refused: Counter[str] = Counter()
+        self._web = None if web_config is None else Current(web_config, "read")
+        self._guard = None
+        if self._web is not None:
+            self._guard = Guard(self._web, SteadyClock(), self._refused)
+        self._reloaded = reloaded
+        self._exposition = Exposition(build, self._last)
+        self._renders = Renders()
+
+    def start(self) -> None:
+        """Listen, once; connections queue from here on. Raises Unreachable without the address."""
+        self._listening.start()
+
+    def stop(self) -> None:
+        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        self._listening.stop()
+
+    @property
+    def failed(self) -> bool:
+        """Return True once its thread ended without being told to."""
+        return self._listening.failed
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; 0 before start()."""
+        return self._listening.port
+
+    def _last(self) -> Reload:
+        """How reading went, that of the listener's own file with it."""
+        last = self._reloaded()
+        web = last.web if self._web is None else (self._web.seen, *last.web)
+        return replace(last, web=web, refused=tuple(sorted(self._refused.items())))
+
+    async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
+        # One worker: the encoder's cache has one user, and a second would only fight for the
+        # interpreter lock.
+        worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-listener-render")
+        asyncio.get_running_loop().set_default_executor(worker)
+        runner = web.AppRunner(self._app(), shutdown_timeout=STOP_S_MAX)
+        await runner.setup()
+        server = runner.server
+        assert server is not None  # it was set up
+        accepting = Accepting(
+            listener,
+            lambda connection: self._take(connection, server),
+            full=lambda taken: taken + len(server.connections) >= CONNECTIONS_MAX,
+            refused=lambda: self._refused.update(("overload",)),
+            failed=lambda reason: log.warning("read_accept_failed", reason=reason),
+        )
+        accepting.begin()
+        try:
+            await stopping.wait()
+        finally:
+            accepting.end()
+            await accepting.cancel()
+            await runner.cleanup()
+            if self._guard is not None:
+                self._guard.end()
+
+    async def _take(self, connection: socket.socket, server: web.Server) -> bool:
+        """To where its requests are answered; false if it does not come to that."""
+        tls = None if self._web is None else self._web.get().context
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: Connection(server),
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            )
+        except (OSError, TimeoutError):  # a certificate that is not trusted among them
+            self._refused["handshake"] += 1
+            return False
+        return True
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[_answer_errors])
+        documents = (
+            ("/", self._landing),
+            ("/metrics", self._of_now(self._metrics)),
+            ("/-/healthy", self._healthy),
+            ("/-/ready", self._ready),
+            ("/api/v1/connectors", self._of_now(self._connectors)),
+            ("/api/v1/flows", self._of_now(self._flows)),
+            ("/api/v1/findings", self._of_now(self._findings)),
+            ("/api/v1/status", self._of_now(self._status)),
+            ("/api/v1/explain", self._of_now(self._explain)),
+            ("/api/v1/overview", self._of_now(self._overview)),
+            ("/api/v1/trends", self._of_now(self._trends)),
+            (openapi.DOCUMENT_PATH, self._openapi),
+        )
+        index = tuple(path for path, _ in documents if path.startswith(_API))
+
+        async def answer_index(_: web.Request) -> web.Response:
+            return _json_response(200, {"documents": index})
+
+        for path, handler in (
+            *documents,
+            (_API, answer_index),
+            ("/static/{name}", self._static),
+        ):
+            app.router.add_get(path, handler)
+        app.router.add_post("/-/reload", self._reload)
+        if self._guard is not None:
+            self._guard.on(app)
+        timed(app)
+        return app
+
+    async def _landing(self, request: web.Request) -> web.Response:
+        return _asset(request, self._page)
+
+    async def _static(self, request: web.Request) -> web.Response:
+        found = self._assets.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        return _asset(request, found)
+
+    async def _healthy(self, _: web.Request) -> web.Response:
+        if self._alive():
+            return web.Response(text="healthy\n")
+        return web.Response(status=503, text="the main loop hangs\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        snapshot = self._snapshot()
+        if snapshot.ready:
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        """Answered when the new configuration is in use, or why it is not."""
+        if "Origin" in request.headers:  # any web page may have a browser post to anybody
+            return web.Response(status=403, text="not for web pages\n")
+        mistakes = await asyncio.wrap_future(self._reload_asked())
+        if mistakes:
+            return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))
+        return web.Response(text="reloaded\n")
+
+    def _of_now(self, handler: Handler) -> Handler:
+        """The handler, asked once there is a fresh snapshot. Who stood still and goes on (SIGSTOP,
+        a paused container, a machine moved to another host) has requests to answer before its first
+        tick: what was true when it stopped would be taken for what is true now.
+        """
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            for _ in range(PICTURE_LOOKS_MAX):
+                if self._fresh():
+                    break
+                await asyncio.sleep(PICTURE_LOOK_S)
+            return await handler(request)
+
+        return answer
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        snapshot = self._snapshot()
+        choice = choose(_header(request, "Accept"))
+        names = frozenset(request.query.getall("name[]", ()))
+        return await self._rendered(
+            request,
+            snapshot=snapshot,
+            form=(choice.format, names),
+            make=lambda: self._exposition.parts(snapshot, choice.format, names),
+            content_type=choice.content_type,
+        )
+
+    async def _connectors(self, request: web.Request) -> web.Response:
+        only = _only(request)
+        return await self._json(
+            request, ("connectors", only), lambda seen: api.connectors(seen, only)
+        )
+
+    async def _flows(self, request: web.Request) -> web.Response:
+        only = _only(request)
+        return await self._json(request, ("flows", only), lambda seen: api.flows(seen, only))
+
+    async def _findings(self, request: web.Request) -> web.Response:
+        return await self._json(request, "findings", findings.findings)
+
+    async def _status(self, request: web.Request) -> web.Response:
+        return await self._json(request, "status", status.status)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        """One connector: `?connector=NAME`, and `connect_cluster=NAME` where several have one."""
+        only = _only(request)
+        if only.connector is None:
+            return web.Response(status=400, text="connector is missing\n")
+        name, cluster = only.connector, only.connect_cluster
+        snapshot = self._snapshot()
+        try:
+            explain.find(snapshot, name, cluster)
+        except ConfigError as exc:
+            return web.Response(status=404, text="".join(f"{line}\n" for line in exc.mistakes))
+        return await self._json(
+            request, ("explain", only), lambda seen: explain.explained(seen, name, cluster)
+        )
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        alive, boards_url = self._alive(), self._page_facts.boards_url()
+        return await self._json(
+            request,
+            ("overview", alive, boards_url),
+            lambda seen: overview.overview(
+                seen,
+                version=self._version,
+                alive=alive,
+                options=self._page_facts.options,
+                boards_url=boards_url,
+            ),
+        )
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        headers = {"Cache-Control": "no-cache"}
+        body = openapi.served()
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def _trends(self, request: web.Request) -> web.Response:
+        return await self._json(request, "trends", trends.trends, version=trends.version)
+
+    async def _json(
+        self,
+        request: web.Request,
+        form: Hashable,
+        document: Callable[[Snapshot], bytes],
+        *,
+        version: Callable[[Snapshot], str] | None = None,
+    ) -> web.Response:
+        """`version`: what changes with the document, of one that seldom does."""
+        snapshot = self._snapshot()
+        if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
+            return web.Response(status=503, text="nothing has been read yet\n")
+        headers = {"Cache-Control": "no-cache"}
+        if clusters := self._page_facts.clusters():
+            headers[HEADER] = clusters
+        if version is not None:
+            headers["ETag"] = f'W/"{version(snapshot)}"'  # weak: it may be sent compressed
+            if _has(request, headers["ETag"]):
+                return web.Response(status=304, headers=headers)
+        answer = await self._rendered(
+            request,
+            snapshot=snapshot,
+            form=form,
+            make=lambda: (document(snapshot),),
+            content_type="application/json",
+        )
+        answer.headers.update(headers)
+        return answer
+
+    async def _rendered(
+        self,
+        request: web.Request,
+        *,
+        snapshot: Snapshot,
+        form: Hashable,
+        make: Callable[[], Iterable[bytes]],
+        content_type: str,
+    ) -> web.Response:
+        """A body that is made off the loop, and once for all who ask for it at the same time."""
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        zipped = gzip_accepted(_header(request, "Accept-Encoding"))
+        if zipped:
+            headers["Content-Encoding"] = "gzip"
+        try:
+            body = await self._renders.body(
+                snapshot,
+                (form, zipped),
+                lambda: tuple(gathered(_zipped(make()) if zipped else make())),
+            )
+        except TooManyRenders:
+            self._refused["overload"] += 1
+            raise
+        return web.Response(body=self._renders.answer(body, content_type), headers=headers)
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """No client ever sees a stack trace, and no bug takes the listener down."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        if not f"{request.path}/".startswith(_API):
+            raise
+        said = f"there is no such document; {_API} lists all"
+        return _json_response(404, {"error": "not_found", "message": said})
+    except web.HTTPException:  # aiohttp's own 405
+        raise
+    except TooManyRenders:
+        log.warning("request_refused", path=request.path, reason="too_many_renders")
+        return web.Response(status=503, text="too many requests\n", headers={"Retry-After": "1"})
+    except (
+        Exception
+    ):  # the outermost frame of a request: whatever it is, it is logged and ends here
+        log.exception("request_failed", path=request.path)
+        return web.Response(status=500, text="internal error\n")
+
+
+def _json_response(status: int, document: dict[str, Any]) -> web.Response:
+    body = msgspec.json.encode(document) + b"\n"
+    headers = {"Cache-Control": "no-cache"}
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+
+
+def _header(request: web.Request, name: str) -> str:
+    """A header that may be given several times and then means one list."""
+    return ",".join(request.headers.getall(name, ()))
+
+
+def _only(request: web.Request) -> api.Only:
+    """Which connector a request is about: all of them unless it names one."""
+    return api.Only(request.query.get("connect_cluster"), request.query.get("connector"))
+
+
+def _has(request: web.Request, etag: str) -> bool:
+    """Does the client have what it asks for already?"""
+    known = (tag.strip() for tag in _header(request, "If-None-Match").split(","))
+    return etag.removeprefix("W/") in {tag.removeprefix("W/") for tag in known}
+
+
+def _asset(request: web.Request, asset: page_files.Asset) -> web.Response:
+    headers = {**page_files.HEADERS, "ETag": asset.etag}
+    if _has(request, asset.etag):
+        return web.Response(status=304, headers=headers)
+    headers["Content-Type"] = asset.content_type
+    return web.Response(body=asset.body, headers=headers)
+
+
+def _zipped(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Each as it is made: never all of them at once."""
+    writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP)
+    yield from map(writer.compress, parts)
+    yield writer.flush()

@@ -1,0 +1,261 @@
+"""The text that answers a scrape: Prometheus text and OpenMetrics, of families. Called by http.py.
+
+Why not prometheus-client's writer: it formats every label of every series each time, which at
+100,000 series takes the better part of a second, over and over. Here `{labels} ` is made once for
+all families that show the same rows and kept while they do. `python -m bench.render` measures both.
+
+An Encoder may be used by one thread at a time; http.py renders on a single worker thread.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, repeat
+from typing import Final
+
+import msgspec
+from prometheus_client import ProcessCollector
+
+from offsetwatch.serve.metrics.families import Build, Reload, collect
+from offsetwatch.serve.metrics.metric import Spec
+from offsetwatch.serve.metrics.negotiate import Format
+from offsetwatch.serve.metrics.series_table import Columns, Family, Labels, Rows
+from offsetwatch.state.snapshot import Snapshot
+
+LINES_AT_ONCE: Final = 1_000  # what they are made of is small enough to be taken up again
+
+_TOTAL = "_total"
+_NON_FINITE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
+
+# A lone surrogate cannot be written as UTF-8, and one odd string must not cost the whole scrape.
+_TO_ESCAPE = re.compile(r'[\\"\n\ud800-\udfff]')
+_ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Label sets and what they look like, shared by all families that show the same rows.
+
+    labels      the label sets as they were given, to see whether they are still the same
+    texts       `{labels} ` for each of them
+    first       None, or for each label set whether its text is the first of its kind: two different
+                source partitions may print the same label, and one series must not appear twice
+    """
+
+    labels: Rows
+    texts: list[str]
+    first: list[bool] | None
+
+    @property
+    def shown(self) -> int:
+        """How many lines they are."""
+        return len(self.texts) if self.first is None else sum(self.first)
+
+
+class Encoder:
+    """Families -> sample lines. What it keeps is exactly the rows of the last render: by the name
+    of the family, with the names of their labels.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[tuple[str, ...], _Rows]] = {}
+
+    def series(self) -> int:
+        """How many lines it keeps what is needed for."""
+        return sum(rows.shown for _, rows in self._rows.values())
+
+    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, Iterator[bytes]]]:
+        """The sample lines of each family that has some, the same in every format."""
+        # By what gave them; it is kept, or another one could have its id.
+        seen: dict[tuple[int, tuple[str, ...]], tuple[Rows, _Rows]] = {}
+        known: dict[tuple[str, ...], _Known] = {}
+        for family in families:
+            name, names = family.spec.name, family.spec.labels
+            _, last = self._rows.get(name, (names, None))
+            if (id(family.labels), names) in seen:
+                _, rows = seen[id(family.labels), names]
+            elif last is not None and last.labels == family.labels:
+                rows = last
+            else:
+                if names not in known:
+                    known[names] = _Known(self._last(names))
+                written = known[names].texts(names, family.labels)
+                rows = _Rows(family.labels, written, _first(written))
+            seen[id(family.labels), names] = (family.labels, rows)
+            self._rows[name] = (names, rows)
+            if rows.labels:
+                yield family.spec, _lines(name, rows, family.numbers)
+
+    def _last(self, names: tuple[str, ...]) -> list[_Rows]:
+        """What the last render showed under these names of labels."""
+        found = {id(rows): rows for at, rows in self._rows.values() if at == names}
+        return list(found.values())
+
+
+class _Known:
+    """Texts of label sets that were there before: they are not written anew. What came as a whole
+    is looked through only when something is looked for: in a first render nothing ever is.
+    """
+
+    def __init__(self, last: list[_Rows]) -> None:
+        self._whole: list[tuple[Rows, list[str]]] = [(at.labels, at.texts) for at in last]
+        self._texts: dict[Labels, str] = {}
+
+    def texts(self, names: tuple[str, ...], rows: Rows) -> list[str]:
+        """`{labels} ` of each row, all of them known from now on."""
+        for labels, texts in self._whole:
+            self._texts.update(zip(labels, texts, strict=True))
+        self._whole.clear()
+        if not self._texts:
+            written = _texts(names, rows)
+            self._whole.append((rows, written))
+            return written
+        wanted = list(rows)
+        new = [at for at in wanted if at not in self._texts]
+        self._texts.update(zip(new, _texts(names, new), strict=True))
+        return list(map(self._texts.__getitem__, wanted))
+
+
+class Exposition:
+    """A snapshot and our own process as the body of `/metrics`."""
+
+    def __init__(self, build: Build, reloaded: Callable[[], Reload]) -> None:
+        self._build = build
+        self._reloaded = reloaded
+        self._encoder = Encoder()
+        self._process = ProcessCollector(registry=None)
+
+    def series(self) -> int:
+        """How many series the last render left in the cache."""
+        return self._encoder.series()
+
+    def render(
+        self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
+    ) -> bytes:
+        """The body. `names` restricts it to these metrics; none means all."""
+        return b"".join(self.parts(snapshot, form, names))
+
+    def parts(
+        self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
+    ) -> Iterator[bytes]:
+        """The body, piece by piece: of a million series the whole is 160 MB, which need not exist
+        before it is compressed.
+        """
+        for spec, lines in self._encoder.bodies(self._families(snapshot, form, names)):
+            yield _header(spec, form)
+            yield from lines
+        if form.openmetrics:
+            yield b"# EOF\n"
+
+    def _families(
+        self, snapshot: Snapshot, form: Format, names: frozenset[str]
+    ) -> Iterator[Family]:
+        def wanted(spec: Spec) -> bool:
+            return not names or spec.name in names or _family_name(spec, form) in names
+
+        yield from collect(snapshot, self._build, self._reloaded(), wanted)
+        for family in process_families(self._process):
+            if wanted(family.spec):
+                yield family
+
+
+def process_families(process: ProcessCollector) -> Iterator[Family]:
+    """`process_*` of our own process. Nothing where the system has no /proc."""
+    for metric in process.collect():
+        counter = metric.type == "counter"
+        spec = Spec(
+            name=metric.name + _TOTAL if counter else metric.name,
+            kind="counter" if counter else "gauge",
+            help=metric.documentation,
+            labels=(),
+        )
+        numbers = [sample.value for sample in metric.samples]
+        yield Family(spec, [()] * len(numbers), numbers)
+
+
+def _first(texts: list[str]) -> list[bool] | None:
+    """See _Rows."""
+    if len(set(texts)) == len(texts):
+        return None
+    first_at: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        first_at.setdefault(text, row)
+    return [first_at[text] == row for row, text in enumerate(texts)]
+
+
+def _texts(names: tuple[str, ...], rows: Rows) -> list[str]:
+    """`{labels} ` of each row. Joined and not formatted, which takes three times as long, and label
+    by label: a million tuples were what the collector of cycles spent its time with.
+    """
+    if not names or not rows:
+        return [" "] * len(rows)
+    columns = rows.columns if isinstance(rows, Columns) else list(zip(*rows, strict=True))
+    parts: list[Iterable[str]] = []
+    for number, (name, values) in enumerate(zip(names, columns, strict=True)):
+        parts += (repeat(f'",{name}="' if number else f'{{{name}="'), _escaped(values))
+    return list(map("".join, zip(*parts, repeat('"} '), strict=False)))
+
+
+def _escaped(values: Sequence[str]) -> Sequence[str]:
+    """Values of one label. Seldom is there anything to escape in them."""
+    if not _has_to_escape("".join(set(values))):
+        return values
+    return [_TO_ESCAPE.sub(_escape, value) for value in values]
+
+
+def _has_to_escape(text: str) -> bool:
+    """Is there anything in this text that is to be escaped? To search for a class of characters
+    took a third of writing them.
+    """
+    if any(map(text.__contains__, _ESCAPES)):
+        return True
+    return not text.isascii() and _TO_ESCAPE.search(text) is not None
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found.group(), "\N{REPLACEMENT CHARACTER}")
+
+
+def _lines(name: str, rows: _Rows, numbers: list[float]) -> Iterator[bytes]:
+    """One line per row, LINES_AT_ONCE of them."""
+    texts, shown = rows.texts, numbers
+    if rows.first is not None:
+        texts, shown = list(compress(texts, rows.first)), list(compress(shown, rows.first))
+    for start in range(0, len(texts), LINES_AT_ONCE):
+        until = start + LINES_AT_ONCE
+        yield _piece(name, texts[start:until], shown[start:until])
+
+
+def _piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
+    # What ends a line and begins the next is one piece; the first begins with nothing to end.
+    pieces = ["\n" + name] * (3 * len(texts))
+    pieces[0] = name
+    pieces[1::3] = texts
+    pieces[2::3] = _written(numbers)
+    pieces.append("\n")
+    return "".join(pieces).encode()
+
+
+def _written(numbers: list[float]) -> list[str]:
+    """Of each the shortest text that is exactly it. As JSON, whose writer takes a quarter of the
+    time that `repr` takes for a float, and two thirds for an integer; it has no word for what is
+    not finite.
+    """
+    if math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
+        return msgspec.json.encode(numbers)[1:-1].decode().split(",")
+    return [_NON_FINITE.get(text, text) for text in map(repr, numbers)]
+
+
+def _family_name(spec: Spec, form: Format) -> str:
+    return spec.name.removesuffix(_TOTAL) if form.openmetrics else spec.name
+
+
+def _header(spec: Spec, form: Format) -> bytes:
+    name = _family_name(spec, form)
+    text = spec.help.replace("\\", r"\\").replace("\n", r"\n")
+    if form.openmetrics:
+        text = text.replace('"', r"\"")
+    return f"# HELP {name} {text}\n# TYPE {name} {spec.kind}\n".encode()

@@ -1,0 +1,62 @@
+"""One body for all who ask for the same while it is being made. Called by http.py, on its loop.
+
+Writing 100,000 series takes tens of milliseconds of processor: too long for the event loop, and a
+waste to do twice for a pair of Prometheus servers. Nothing is kept once it is delivered, so a body
+is never older than the oldest request that waits for it, process metrics included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Hashable
+
+from offsetwatch.serve.metrics.chunked_body import Body, Pieces
+from offsetwatch.state.snapshot import Snapshot
+
+# What clients may leave untaken, each for a minute and a half: beyond it nothing is made. A body of
+# 500,000 series has 50 MiB.
+UNTAKEN_BYTES_MAX = 128 * 1024 * 1024
+RENDERS_MAX = 16  # two snapshots x two formats x gzip or not, twice over; beyond that it is abuse
+
+
+class TooManyRenders(Exception):
+    """RENDERS_MAX bodies are being made or wait for the worker thread, or clients do not take
+    those that were made. Never leaves serve.
+    """
+
+
+class Renders:
+    """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many at once."""
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[int, Hashable], tuple[asyncio.Task[Body], Snapshot]] = {}
+        self._untaken: dict[object, tuple[int, int]] = {}  # an answer -> id and bytes of its body
+
+    async def body(self, snapshot: Snapshot, form: Hashable, make: Callable[[], Body]) -> Body:
+        """What `make` returns, which `snapshot` and `form` must determine.
+
+        Snapshots are told apart by identity: comparing two would cost more than a render.
+        """
+        key = (id(snapshot), form)  # no other object can have this id while we hold the snapshot
+        if key not in self._pending:
+            if len(self._pending) >= RENDERS_MAX or self._untaken_bytes() >= UNTAKEN_BYTES_MAX:
+                raise TooManyRenders
+            task = asyncio.create_task(asyncio.to_thread(make))
+            self._pending[key] = (task, snapshot)
+            task.add_done_callback(lambda _: self._pending.pop(key))
+        # A client that hangs up must not take the body away from the others.
+        return await asyncio.shield(self._pending[key][0])
+
+    def answer(self, body: Body, content_type: str) -> Pieces:
+        """Return what sends a body. Its bytes count as untaken until that is gone."""
+        made, token = Pieces(body, content_type), object()
+        self._untaken[token] = (id(body), made.size or 0)  # `made` holds it: the id is its own
+        release = weakref.finalize(made, self._untaken.pop, token)
+        release.atexit = False
+        made.on_release = release
+        return made
+
+    def _untaken_bytes(self) -> int:
+        """Those of a body that several clients are to take count once."""
+        return sum(dict(list(self._untaken.values())).values())

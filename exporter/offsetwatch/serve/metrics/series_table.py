@@ -1,0 +1,98 @@
+"""A metric family as two columns: made by families.py and replicated.py, written by exposition.py.
+
+Two columns, label sets and numbers, because the encoder handles 100,000 series column by column
+several times faster than one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain, compress, repeat
+from typing import NamedTuple, TypeGuard, cast
+
+from offsetwatch.model.offsets import FLOAT_EXACT_MAX
+from offsetwatch.serve.metrics.metric import Spec
+
+Labels = tuple[str, ...]
+
+
+class Columns:
+    """Label sets of many rows, label by label. They equal those of the scrape before at a glance,
+    because values are the same objects; a tuple for each of 20,000 rows, made for each scrape, set
+    off a collection of garbage that took as long as the scrape.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, *columns: list[str]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Labels]:
+        return zip(*self.columns, strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Columns) and self.columns == other.columns
+
+    __hash__ = None  # type: ignore[assignment]  # like any list
+
+    def kept(self, shown: list[bool]) -> Columns:
+        """Those rows that are shown."""
+        return Columns(*(list(compress(column, shown)) for column in self.columns))
+
+    def repeated(self, times: list[int]) -> Columns:
+        """Each row so many times."""
+        return Columns(
+            *(list(chain.from_iterable(map(repeat, column, times))) for column in self.columns)
+        )
+
+    def beside(self, column: list[str]) -> Columns:
+        """With one more label."""
+        return Columns(*self.columns, column)
+
+
+Rows = list[Labels] | Columns
+
+
+class Family(NamedTuple):
+    """A metric and its rows: the n-th label set belongs to the n-th number. Not to be changed."""
+
+    spec: Spec
+    labels: Rows
+    numbers: list[float]
+
+    def rows(self) -> Iterator[tuple[Labels, float]]:
+        """The rows one by one."""
+        return zip(self.labels, self.numbers, strict=True)
+
+
+def family(spec: Spec, labels: Rows, numbers: Sequence[float | None]) -> Family:
+    """A family without the rows that have no number, or none that a sample could hold exactly.
+
+    The book has already counted the inexact ones; a rounded offset would be a wrong offset.
+    """
+    if _all_exact(numbers):
+        return Family(spec, labels, list(numbers))
+    shown = [
+        number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for number in numbers
+    ]
+    kept = cast("list[float]", list(compress(numbers, shown)))
+    if not kept:
+        return Family(spec, [], kept)
+    if isinstance(labels, Columns):
+        return Family(spec, labels.kept(shown), kept)
+    return Family(spec, list(compress(labels, shown)), kept)
+
+
+def _all_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Has every row a number that a sample could hold exactly? Nearly always; so without looking
+    at them one by one.
+    """
+    if not numbers or None in numbers:
+        return not numbers
+    found = cast("Sequence[float]", numbers)
+    within = min(found) >= -FLOAT_EXACT_MAX and max(found) <= FLOAT_EXACT_MAX
+    return within and not math.isnan(sum(found))  # no order of numbers tells where a NaN is

@@ -1,0 +1,123 @@
+"""Who a password makes known. Both listeners ask.
+
+A check of bcrypt takes a tenth of a second of a processor, and longer on purpose. So there is one
+at a time, in a thread of its own; few wait for it; of one address ten within a minute may be wrong;
+and who was right is remembered, so that a scraper pays once and is let in while others guess. What
+is remembered is a keyed hash, whose key is of this process alone: it tells nothing to anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import Final
+
+import bcrypt
+from pydantic import SecretStr
+
+from offsetwatch.serve.http.auth_failures import Failures
+
+CHALLENGE: Final = ("WWW-Authenticate", 'Basic realm="offsetwatch", charset="UTF-8"')
+WAITING_MAX: Final = 16  # checks at once, the one under way among them
+REMEMBERED_MAX: Final = 128
+_BYTES_MAX: Final = 72  # bcrypt looks at no more, and the library refuses more
+_BASIC: Final = re.compile(r"[Bb]asic +([A-Za-z0-9+/]{1,4096}={0,2})")
+
+
+class No(Enum):
+    """Why nobody was made known."""
+
+    NOTHING = "no password was shown"
+    WRONG = "wrong"
+    THROTTLED = "not checked: too many were wrong, or wait"
+
+
+class Passwords:
+    """For one loop; `end` may be called by any thread. `failures` may be shared."""
+
+    def __init__(self, failures: Failures, name: str) -> None:
+        self._failures = failures
+        self._key = secrets.token_bytes(32)
+        self._remembered: OrderedDict[bytes, None] = OrderedDict()
+        self._waiting = 0
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name}-bcrypt")
+
+    async def who(
+        self,
+        authorization: Sequence[str],
+        users: Mapping[str, SecretStr],
+        address: str,
+        now: float,
+    ) -> str | No:
+        """The user whose password these headers have. Never raises for what they hold."""
+        if not authorization:
+            return No.NOTHING
+        given = _given(authorization)
+        if given is None:
+            return No.THROTTLED if self._failures.again(address, now) else No.WRONG
+        user, password = given
+        known = users.get(user)
+        hashed = (_decoy(users) if known is None else known.get_secret_value()).encode()
+        proof = self._proof(user.encode(), hashed, password)
+        if known is not None and proof in self._remembered:
+            self._remembered.move_to_end(proof)
+            return user
+        # Counted before it is looked at, or many at once would all be looked at.
+        if self._waiting >= WAITING_MAX or self._failures.again(address, now):
+            return No.THROTTLED
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            right = await loop.run_in_executor(self._worker, _matches, password, hashed)
+        finally:
+            self._waiting -= 1
+        if not right or known is None:
+            return No.WRONG
+        self._failures.take_back(address)
+        self._remember(proof)
+        return user
+
+    def end(self) -> None:
+        """No more are checked."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _remember(self, proof: bytes) -> None:
+        self._remembered[proof] = None
+        if len(self._remembered) > REMEMBERED_MAX:
+            self._remembered.popitem(last=False)
+
+    def _proof(self, *parts: bytes) -> bytes:
+        """With the hash in it: a password that was changed is not remembered any more."""
+        text = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+        return hmac.digest(self._key, text, "sha256")
+
+
+def _given(authorization: Sequence[str]) -> tuple[str, bytes] | None:
+    """The user and the password of the one header there is."""
+    found = _BASIC.fullmatch(authorization[0]) if len(authorization) == 1 else None
+    if found is None:
+        return None
+    try:
+        user, colon, password = base64.b64decode(found[1], validate=True).partition(b":")
+        return (user.decode(), password) if colon else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _decoy(users: Mapping[str, SecretStr]) -> str:
+    """For who is not known: it takes as long as for who is, and nothing matches it."""
+    dearest = max((hashed.get_secret_value()[4:6] for hashed in users.values()), default="10")
+    return f"$2b${dearest}${'.' * 53}"
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    """In the worker. bcrypt compares without telling by its time how much is alike."""
+    return bcrypt.checkpw(password[:_BYTES_MAX], hashed)

@@ -1,0 +1,87 @@
+"""What a web config file asks of each request to the read listener, before anything else is done.
+
+All paths are alike, /-/healthy among them: so does every exporter with such a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from offsetwatch.clock import Clock
+from offsetwatch.serve.http.auth_failures import Failures
+from offsetwatch.serve.web_config.current import Current
+from offsetwatch.serve.web_config.passwords import CHALLENGE, No, Passwords
+from offsetwatch.serve.web_config.tls import allowed
+
+log = structlog.get_logger()
+
+
+class Guard:
+    """For one loop. `refused` counts by reason."""
+
+    def __init__(self, current: Current, clock: Clock, refused: Counter[str]) -> None:
+        self._current = current
+        self._clock = clock
+        self._passwords = Passwords(Failures(), "read-listener")
+        self._refused = refused
+
+    def on(self, app: web.Application) -> None:
+        """Before all that is asked of it, and over all that it answers."""
+
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guarded(request, handler)
+
+        app.middlewares.insert(0, guarded)
+        app.on_response_prepare.append(self._add_headers)
+
+    def end(self) -> None:
+        """Nobody asks any more."""
+        self._passwords.end()
+
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        found = self._current.get().web
+        transport = request.transport
+        certificate = None if transport is None else transport.get_extra_info("peercert")
+        # Of a connection that was let in, too: who is let in may have changed since.
+        if not allowed(certificate, found):
+            self._refused["certificate"] += 1
+            if transport is not None:
+                transport.abort()
+            return web.Response(status=403)  # nobody gets it
+        if not found.basic_auth_users:
+            return await handler(request)
+        address = _address(request)
+        who = await self._passwords.who(
+            request.headers.getall("Authorization", []),
+            found.basic_auth_users,
+            address,
+            self._clock.now(),
+        )
+        if not isinstance(who, No):
+            return await handler(request)
+        return self._refuse(who, address)
+
+    def _refuse(self, why: No, address: str) -> web.Response:
+        if why is No.THROTTLED:
+            self._refused["throttled"] += 1
+            text = "too many wrong passwords\n"
+            return web.Response(status=429, text=text, headers={"Retry-After": "60"})
+        self._refused["unauthorised"] += 1
+        if why is No.WRONG:  # no browser knows before it is told that it has to ask for one
+            log.warning("read_unauthorised", address=address)
+        return web.Response(status=401, text="unauthorised\n", headers=dict([CHALLENGE]))
+
+    async def _add_headers(self, _: web.Request, response: web.StreamResponse) -> None:
+        for name, value in self._current.get().web.headers:
+            response.headers[name] = value
+
+
+def _address(request: web.Request) -> str:
+    """Of the connection: what a header says of it, anybody can write."""
+    peer = None if request.transport is None else request.transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""

@@ -1,0 +1,125 @@
+"""Alerts: what of them becomes a hint, once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from offsetwatch.remedy.model.service_api import Hint
+from offsetwatch.serve.control.alertmanager_webhook import read
+from structlog.testing import capture_logs
+
+from tests.waiting import until
+
+from .stage import ALERT, Stage, alert, payload
+
+HINT = Hint(
+    fingerprint="1a30ba71cca2921f",
+    starts_at="2026-08-17T07:52:26.739266876Z",
+    firing=True,
+    connect_cluster="lab",
+    connector="orders",
+)
+
+
+def of_0_25() -> dict:
+    return payload()
+
+
+def of_0_34() -> dict:
+    """With a reason and the labels of the route, and without what is empty."""
+    body = payload(notification_reason="new_alerts", routeLabels={"team": "data"})
+    del body["commonAnnotations"]
+    return body
+
+
+def known(connect_cluster: str, connector: str) -> bool:
+    return (connect_cluster, connector) == ("lab", "orders")
+
+
+@pytest.mark.parametrize("body", [of_0_25(), of_0_34()], ids=["0.25", "0.34"])
+def test_an_alert_about_a_known_connector_is_a_hint(stage: Stage, body):
+    answer = stage.hook(body)
+    assert (answer.status_code, answer.json()) == (202, {"status": "taken"})
+    assert stage.desk.hints == [HINT]
+
+
+def test_the_place_that_an_alert_names_goes_with_it():
+    found = read(payload(alert(labels={"topic": "orders", "partition": "3"})), known)
+    assert (found.hints[0].topic, found.hints[0].partition) == ("orders", 3)
+
+
+def test_an_alert_that_has_ended_says_so():
+    found = read(payload(alert(status="resolved")), known)
+    assert not found.hints[0].firing
+
+
+def test_alerts_about_nothing_that_is_known_are_counted_and_passed_over():
+    nameless = {**ALERT, "labels": {"alertname": "Watchdog"}}
+    found = read(payload(nameless, alert(labels={"connector": "other"}), alert()), known)
+    assert (found.hints, found.unknown) == ((HINT,), 2)
+    assert read(payload(alerts=[]), known) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("2026-08-17T07:52:26Z", "2026-08-17T07:52:26Z"),
+        ("2026-08-17T09:52:26+02:00", "2026-08-17T07:52:26Z"),
+        ("2026-08-16T23:52:26.500-08:00", "2026-08-17T07:52:26.5Z"),
+        ("2026-08-17T07:52:26.000000001Z", "2026-08-17T07:52:26.000000001Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_a_moment_is_the_same_in_every_time_zone_and_to_the_nanosecond(said, meant):
+    (hint,) = read(payload(alert(startsAt=said)), known).hints
+    assert hint.starts_at == meant
+
+
+def test_one_alert_told_by_two_alertmanagers_is_one_hint(stage: Stage):
+    at = datetime(2026, 8, 17, 7, 52, 26, tzinfo=UTC)
+    for zone in (UTC, timezone(timedelta(hours=2))):
+        stage.hook(payload(alert(startsAt=at.astimezone(zone).isoformat())))
+    assert len(set(map(str, stage.desk.hints))) == 1
+
+
+def test_an_alert_is_new_once_and_its_end_is_another(stage: Stage):
+    for body in (
+        payload(),
+        payload(),
+        payload(alert(), alert(status="resolved")),
+        payload(alert(startsAt="2026-08-18T00:00:00Z")),
+        payload(alert(fingerprint="0" * 16)),
+        payload(alert(labels={"connector": "gone"}), alert(status="resolved")),
+    ):
+        assert stage.hook(body).status_code == 202
+    until(lambda: stage.counted("new") == 3, "three are new")
+    assert dict(stage.reported[-1].hooks) == {
+        "new": 3,
+        "duplicate": 3,
+        "resolved": 1,
+        "unknown_subject": 1,
+    }
+
+
+def test_a_refused_request_counts_once_and_under_its_reason(stage: Stage):
+    stage.hook(b"{")
+    stage.hook(b"x" * (2 * 1024 * 1024))
+    stage.hook(role=None)
+    stage.hook(role="operator")
+    until(lambda: stage.counted("forbidden") == 1, "all are counted")
+    assert dict(stage.reported[-1].hooks) == {"forbidden": 1, "malformed": 2, "unauthorised": 1}
+    assert stage.desk.hints == []
+
+
+def test_nothing_of_an_alert_is_logged(stage: Stage):
+    with capture_logs() as events:
+        stage.hook(payload(alert(labels={"connector": "s3cret-name"}, annotations={"x": "s3cret"})))
+        stage.hook(payload(alert(labels={"topic": "s3cret-topic"})))
+    assert "s3cret" not in str(events)
+
+
+def test_five_hundred_alerts_are_taken(stage: Stage):
+    alerts = [alert(fingerprint=f"{number:016x}") for number in range(500)]
+    assert stage.hook(payload(*alerts)).status_code == 202
+    assert len(stage.desk.hints) == 500

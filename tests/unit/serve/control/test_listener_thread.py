@@ -1,0 +1,203 @@
+"""Sockets and TLS of the control listener, from its start to its end."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from offsetwatch.errors import ConfigError, Unreachable
+from offsetwatch.model.observations import ControlSeen
+from offsetwatch.serve.control.connection import Bounds
+from offsetwatch.serve.control.dispatcher import _names
+from offsetwatch.serve.control.tls import ServerTls
+from structlog.testing import capture_logs
+
+from lab.certificates import Authority
+from tests.waiting import until
+
+from .bad.table import status_of
+from .bad.tls import CLIENTS, NAME, ask, secured, trusting
+from .stage import BECAUSE, Stage, control, serving
+
+
+def test_the_port_is_free_again_when_it_has_stopped():
+    with serving() as stage:
+        port = stage.server.port
+        taken = control().model_copy(update={"listen": f"127.0.0.1:{port}"})
+        with pytest.raises(Unreachable):
+            Stage(taken, Bounds()).server.start()
+        stage.server.stop()
+        again = Stage(taken, Bounds())
+        again.server.start()
+        assert again.call("GET", "/plans", "viewer").status_code == 200
+        again.server.stop()
+        again.server.stop()
+        again.client.close()
+
+
+def test_a_request_in_flight_is_answered_before_it_stops():
+    here, go, answers = threading.Event(), threading.Event(), []
+
+    def hold(_call: str) -> None:
+        here.set()
+        go.wait(20)
+
+    def ask_once() -> None:
+        answers.append(stage.call("GET", "/plans", "viewer"))
+
+    with serving() as stage:
+        stage.desk.before = hold
+        asking = threading.Thread(target=ask_once)
+        asking.start()
+        assert here.wait(20)
+        stopping = threading.Thread(target=stage.server.stop)
+        stopping.start()
+        go.set()
+        asking.join(20)
+        stopping.join(20)
+    assert [found.status_code for found in answers] == [200]
+
+
+def test_connections_that_come_while_it_stops_are_closed_and_none_is_lost():
+    """A socket that was lost would be a warning, and so an error, when it is collected."""
+    for held in range(6):
+        with serving() as stage:
+            made = [
+                socket.create_connection(("127.0.0.1", stage.server.port), 20) for _ in range(held)
+            ]
+            stage.server.stop()
+            for connection in made:
+                with suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+                connection.close()
+    gc.collect()
+
+
+def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():
+    asked: set[str] = set()
+    ended: list[str] = []
+    with serving(at_end=lambda: ended.append(threading.current_thread().name)) as stage:
+        stage.desk.before = lambda _: asked.add(threading.current_thread().name)
+        stage.hook()
+        stage.call("GET", "/plans", "viewer")
+        assert not ended
+    until(lambda: len(ended) == 3, "all have ended")
+    assert set(ended) >= asked
+
+
+@pytest.mark.parametrize(("held", "path"), [("verify", "/journal/verify"), ("propose", "/plans")])
+def test_alerts_and_whoever_must_stop_something_do_not_wait_for_what_takes_its_time(held, path):
+    here, go = threading.Event(), threading.Event()
+
+    def hold(call: str) -> None:
+        if call == held:
+            here.set()
+            go.wait(20)
+
+    with serving() as stage:
+        stage.desk.before = hold
+        ask = stage.propose if held == "propose" else lambda: stage.call("GET", path, "viewer")
+        waiting = threading.Thread(target=ask)
+        waiting.start()
+        try:
+            assert here.wait(20)
+            assert stage.hook().status_code == 202
+            body = {"indefinite": True, "because": BECAUSE}
+            assert stage.call("POST", "/pause", "operator", body).status_code == 200
+            assert waiting.is_alive()
+        finally:
+            go.set()
+            waiting.join(20)
+
+
+def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
+    lost: list[ControlSeen] = []
+    take, stage.server._report = stage.take, lost.append
+    stage.hook()
+    until(lambda: len(lost) >= 2 and dict(lost[-1].hooks) == {"new": 1}, "told twice")
+    stage.server._report = take
+    until(lambda: stage.counted("new") == 1, "shown")
+
+
+def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_tells():
+    assert _names("0.0.0.0:9641") is None
+    assert _names("control.example.com:9641") is None
+    assert _names("127.0.0.1:9641") == {"127.0.0.1", "localhost", "[::1]"}
+    assert _names("127.0.0.9:1") == {"127.0.0.1", "127.0.0.9", "localhost", "[::1]"}
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+def test_a_client_certificate_is_a_principal(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    with serving(secured(tmp_path, authority)) as stage:
+        mine = authority.issue("anything", names=f"DNS:{NAME}")
+        assert status_of(ask(stage, trusting(mine))) == 200
+
+
+def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    configured = secured(tmp_path, authority)
+    other = Authority(tmp_path / "other")
+    new = other.issue("new")
+    with serving(configured) as stage:
+        mine = authority.issue("mine", names=f"DNS:{NAME}")
+        theirs = other.issue("theirs", names=f"DNS:{NAME}")
+        assert status_of(ask(stage, trusting(mine))) == 200
+        assert ask(stage, trusting(theirs)) == b""
+        # Half written: the old ones are kept.
+        configured.tls.cert_file.write_text("half of a cert")
+        with capture_logs() as events:
+            assert status_of(ask(stage, trusting(mine))) == 200
+        assert [event["event"] for event in events] == ["control_tls_unusable"]
+        configured.tls.cert_file.write_bytes(new.cert.read_bytes())
+        configured.tls.key_file.write_bytes(new.key.read_bytes())
+        configured.tls.client_ca_file.write_bytes(other.ca.read_bytes())
+        assert status_of(ask(stage, trusting(theirs))) == 200
+        assert ask(stage, trusting(mine)) == b""
+
+
+def test_an_encrypted_key_opens_with_its_password_from_a_file(tmp_path: Path):
+    authority = Authority(tmp_path / "ours")
+    own = authority.issue("listener", password="s3cret")
+    (tmp_path / "password").write_text("s3cret\n")
+    tls = {"cert_file": own.cert, "key_file": own.key, "key_password_file": tmp_path / "password"}
+    found = ServerTls(control(tls=tls)).get()
+    assert found is not None
+    assert found.minimum_version is ssl.TLSVersion.TLSv1_2  # whatever the system's default is
+    tls["key_password_file"].write_text("hunter2")
+    with pytest.raises(
+        ConfigError, match=r"control\.tls\.cert_file, key_file or key_password"
+    ) as no:
+        ServerTls(control(tls=tls))
+    assert "hunter2" not in str(no.value)
+
+
+def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):
+    (tmp_path / "nothing.pem").write_text("nothing")
+    authority = Authority(tmp_path / "ours")
+    own = authority.issue("listener")
+    bad = {"cert_file": tmp_path / "nothing.pem"}
+    with pytest.raises(ConfigError, match=r"control\.tls\.cert_file"):
+        Stage(control(tls=bad), Bounds())
+    bad = {
+        "cert_file": own.cert,
+        "key_file": own.key,
+        "client_ca_file": tmp_path / "nothing.pem",
+    }
+    with pytest.raises(ConfigError, match=r"control\.tls\.client_ca_file"):
+        Stage(control(tls=bad, clients=CLIENTS), Bounds())
+
+
+def test_a_configuration_that_cannot_be_followed_changes_nothing(tmp_path: Path):
+    (tmp_path / "nothing.pem").write_text("nothing")
+    with serving() as stage:
+        with pytest.raises(ConfigError):
+            stage.server.follow(control(tokens=[], tls={"cert_file": tmp_path / "nothing.pem"}))
+        assert stage.call("GET", "/plans", "viewer").status_code == 200

@@ -1,0 +1,367 @@
+import msgspec
+import pytest
+from offsetwatch import documents
+from offsetwatch.cli import explain as cli_explain
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.errors import ConfigError
+from offsetwatch.model.connectors import SinkSettings, Task
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.observations import SinkOffset, TopicFactsRead
+from offsetwatch.model.topology import (
+    UNCONFIGURED,
+    KafkaTopic,
+    TopicFacts,
+    TopicPartition,
+    TopicRole,
+    TopicRouter,
+)
+from offsetwatch.serve.documents.explain import document, find
+
+from tests.changed import replace
+from tests.unit.serve.documents.test_findings import FOUND, JUDGED
+from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
+
+
+def rfc3339(at: float) -> str:
+    return documents.encode(Moment(at)).decode().strip('"')
+
+
+def explained(world: World, name: str) -> dict:
+    """As a program reads it."""
+    snapshot = world.snapshot()
+    found = document(snapshot, find(snapshot, name, None))
+    return msgspec.json.decode(documents.encode(found))
+
+
+def mirrored() -> World:
+    """mm2 has committed 99 and synced 120; the log ends at 200."""
+    world = World()
+    world.listed(mirror())
+    world.found()
+    world.tail(whole=True)
+    world.tail(topic=SYNCS, whole=True)
+    for offset in (98, 99):
+        world.commit("mm2", orders(), {"offset": offset})
+        world.snapshot()
+        world.now += 1
+    world.synced(120)
+    world.ends(200)
+    return world
+
+
+def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
+    world = mirrored()
+    found = explained(world, "mm2")
+    flow = found["flow"]
+    assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
+    assert flow["offset_syncs"] == str(SYNCS)
+    (at,) = flow["partitions"]
+    assert at["committed"] == {"offset": 99, "at": rfc3339(world.now - 1), "from": "offsets topic"}
+    assert at["synced"] == {"offset": 120, "at": rfc3339(world.now), "from": str(SYNCS)}
+    assert at["log_end"] == {
+        "offset": 200,
+        "at": rfc3339(world.now),
+        "from": "high watermark of west",
+    }
+    assert (at["replicated"], at["lag_records"]) == (120, 79)
+    assert found["problems"] == []
+
+
+def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFixture[str]):
+    world = mirrored()
+    regex = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
+    routers = (
+        regex,
+        TopicRouter("TimestampRouter", topics="west\\.m.*", negated=True),
+        TopicRouter("RegexRouter", "a", "b", conditional=True),
+    )
+    world.listed(mirror(routers=routers))
+    snapshot = world.snapshot()
+    found = document(snapshot, find(snapshot, "mm2", None))
+    assert found["flow"]["routers"] == [
+        {
+            "class": "RegexRouter",
+            "regex": r"west\.(.*)",
+            "replacement": "copy-$1",
+            "conditional": False,
+            "topics": None,
+            "negated": False,
+        },
+        {
+            "class": "TimestampRouter",
+            "regex": None,
+            "replacement": None,
+            "conditional": False,
+            "topics": r"west\.m.*",
+            "negated": True,
+        },
+        {
+            "class": "RegexRouter",
+            "regex": "a",
+            "replacement": "b",
+            "conditional": True,
+            "topics": None,
+            "negated": False,
+        },
+    ]
+    cli_explain._print_head(found)
+    cli_explain._print(found)
+    said = capsys.readouterr().out
+    assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
+    assert "have other names, which are unknown (TimestampRouter)" in said
+    assert r"of topics that do not match west\.m.*" in said
+    assert "a -> b; of some records only, as a predicate decides: unknown" in said
+
+
+def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():
+    found = explained(mirrored(), "mm2")
+    assert [(at["input"], at["kind"], at["live"]) for at in found["inputs"]] == [
+        ("lab", "connect_rest", True),
+        (str(OFFSETS), "tail", True),
+        (str(SYNCS), "tail", True),
+        ("west", "log_ends", True),
+    ]
+    assert found["offsets_topic"] == str(OFFSETS)
+
+
+def test_an_input_that_is_down_is_a_problem():
+    world = mirrored()
+    world.tail_failed("timeout", SYNCS)
+    assert explained(world, "mm2")["problems"] == [f"input tail {SYNCS} is down: no luck"]
+
+
+def test_an_upstream_that_is_not_configured_is_a_problem():
+    world = mirrored()
+    world.listed(mirror(source_addresses=frozenset({"elsewhere:9092"})))
+    (problem,) = explained(world, "mm2")["problems"]
+    assert "no Kafka cluster of the configuration" in problem
+
+
+def test_a_position_beyond_the_end_is_a_problem():
+    world = mirrored()
+    world.ends(50)
+    (problem,) = explained(world, "mm2")["problems"]
+    assert problem.startswith("orders-0 is 71 records beyond the log end")
+
+
+def test_records_that_retention_took_are_named():
+    world = mirrored()
+    world.ends({TopicPartition("orders", 0): LogBounds(150, 200, 200)})
+    (problem,) = explained(world, "mm2")["problems"]
+    assert "offsets 121 to 149 can no longer be replicated" in problem
+
+
+def test_a_partition_without_a_log_end_has_no_lag_and_says_so():
+    world = mirrored()
+    world.ends({TopicPartition("payments", 0): LogBounds(0, 1, 1)})
+    found = explained(world, "mm2")
+    assert found["flow"]["partitions"][0]["lag_records"] is None
+    assert found["problems"] == ["orders-0 has no lag: its upstream log end is not known"]
+
+
+def files(**changes) -> World:
+    world = World()
+    world.listed(source("files", **changes))
+    world.found()
+    world.tail(whole=True)
+    return world
+
+
+def test_a_source_partition_has_its_offset_exact_and_its_history():
+    world = files()
+    world.commit("files", FILE, {"position": 2**60 + 1})
+    found = explained(world, "files")
+    (at,) = found["source_partitions"]
+    assert at["source_partition"] == FILE
+    assert at["offset"] == {"position": 2**60 + 1}
+    assert (at["dialect"], at["commits"], at["committed_at"]) == (
+        "file_stream",
+        1,
+        rfc3339(world.now),
+    )
+    assert (found["flow"], found["group"], found["problems"]) == (None, None, [])
+
+
+def test_another_raw_key_is_explained_and_not_used():
+    world = files()
+    world.commit("files", FILE, {"position": 1})
+    raw_key = connect_key("files", FILE).replace(b":", b": ")
+    world.commit("files", FILE, {"position": 999}, raw_key=raw_key)
+    found = explained(world, "files")
+    assert found["source_partitions"][0]["offset"] == {"position": 1}
+    (problem,) = found["problems"]
+    assert "1 other raw key(s)" in problem
+
+
+def test_records_that_could_not_be_decoded_are_a_problem():
+    world = files()
+    world.tail(undecodable=(("key_shape", 2),))
+    (problem,) = explained(world, "files")["problems"]
+    assert problem == f"input tail {OFFSETS}: 2 records could not be decoded"
+
+
+def test_a_connector_with_a_topic_of_its_own_rests_on_that_one():
+    own = KafkaTopic("east", "files-offsets")
+    world = files(dedicated_offsets_topic=own.topic)
+    world.tail(topic=own, whole=True)
+    found = explained(world, "files")
+    assert found["offsets_topic"] == str(own)
+    assert found["inputs"][1]["input"] == str(own)
+    assert found["problems"] == []
+
+
+def test_an_offset_left_in_the_clusters_topic_is_of_no_use_and_says_so():
+    own = KafkaTopic("east", "files-offsets")
+    world = files(dedicated_offsets_topic=own.topic)
+    world.tail(topic=own, whole=True)
+    world.commit("files", FILE, {"position": 7})
+    found = explained(world, "files")
+    assert found["source_partitions"][0]["offset"] is None
+    assert found["source_partitions"][0]["shadow"] == {"position": 7}
+    (problem,) = found["problems"]
+    assert "it starts over" in problem
+
+
+def test_offsets_on_a_cluster_that_is_not_configured_are_not_known():
+    world = files(
+        dedicated_offsets_topic="files-offsets", offsets_addresses=frozenset({"elsewhere:9092"})
+    )
+    problems = explained(world, "files")["problems"]
+    assert any("files-offsets" in problem for problem in problems)
+
+
+def test_the_offsets_topic_itself_may_be_the_problem():
+    world = files()
+    facts = TopicFacts(OFFSETS, TopicRole.OFFSETS, "delete", 25, 1, 1)
+    world.see(TopicFactsRead(kafka="east", facts=(facts,), at=world.now))
+    (problem,) = explained(world, "files")["problems"]
+    assert problem.startswith(f"topic {OFFSETS}: not_compacted:")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"state": "failed"}, "the connector has failed"),
+        ({"tasks": (Task(0, "running"), Task(1, "failed"))}, "task 1 has failed"),
+        ({"tasks": ()}, "it runs without a single task"),
+    ],
+)
+def test_what_failed_is_a_problem(changes: dict, problem: str):
+    assert explained(files(**changes), "files")["problems"] == [problem]
+
+
+def test_a_sink_has_a_group_and_rests_on_no_topic():
+    world = World()
+    world.listed(sink("out"))
+    world.sinks(SinkOffset("out", "orders", 0, committed=90, log_end=100))
+    found = explained(world, "out")
+    assert (found["group"]["group"], found["group"]["kafka"]) == ("connect-out", "east")
+    assert found["group"]["lag_unknown"] is None
+    assert found["group"]["partitions"] == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "committed": 90,
+            "log_end": 100,
+            "lag_records": 10,
+            "from": "group",
+            "caught_up": None,
+            "lag_seconds": None,
+            "behind_since": None,
+            "behind_from": None,
+        }
+    ]
+    assert found["offsets_topic"] is None
+    assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
+
+
+def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag():
+    world = World()
+    settings = SinkSettings(group="connect-out", addresses=frozenset({"far:9092"}))
+    world.listed(replace(sink("out"), sink=settings))
+    group = explained(world, "out")["group"]
+    assert (group["kafka"], group["lag_unknown"]) == (None, UNCONFIGURED)
+
+
+def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():
+    other = replace(JUDGED, connector="other")
+    snapshot = replace(
+        mirrored().snapshot(),
+        judgements=(JUDGED, other),
+        findings=(FOUND, replace(FOUND, connector=None)),
+    )
+    (view,) = snapshot.connectors
+    found = document(snapshot, view)
+    ((judged,), (wrong,)) = (found["judgements"], found["findings"])
+    assert (judged.verdict, judged.rule, judged.reason) == ("silent", 5, "work waits")
+    assert judged.law.startswith("Rule 5: work waits")
+    assert wrong.name == "mm2_silent_stall"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        (Name.POISON_SUSPECTED, {"state": "failed", "tasks": (Task(0, "failed"),)}),
+        (Name.DUPLICATE_KEYS, {}),
+    ],
+)
+def test_what_a_finding_says_is_not_said_again(name, wrong):
+    world = files(**wrong)
+    world.commit("files", FILE, {"position": 7}, raw_key=b'["files", {"filename": "/data/in.txt"}]')
+    before = explained(world, "files")["problems"]
+    said = replace(FOUND, name=name, connector="files")
+    snapshot = replace(world.snapshot(), findings=(said,))
+    (view,) = snapshot.connectors
+    left = document(snapshot, view)["problems"]
+    assert len(before) == 1 + 2 * bool(wrong)
+    assert len(left) == len(before) - (2 if wrong else 1)
+
+
+def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
+    world = mirrored()
+    world.ends(50)
+    said = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
+    snapshot = replace(world.snapshot(), findings=(said,))
+    (view,) = snapshot.connectors
+    assert document(snapshot, view)["problems"] == []
+
+
+def test_a_name_that_nobody_has_is_answered_with_the_nearest():
+    snapshot = files().snapshot()
+    with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
+        find(snapshot, "file", None)
+
+
+def test_a_name_that_two_clusters_have_asks_which():
+    snapshot = files().snapshot()
+    (view,) = snapshot.connectors
+    both = replace(snapshot, connectors=(view, replace(view, connect_cluster="other")))
+    with pytest.raises(ConfigError, match="say --connect"):
+        find(both, "files", None)
+    assert find(both, "files", "other").connect_cluster == "other"
+    with pytest.raises(ConfigError, match="in Connect cluster none"):
+        find(both, "files", "none")
+
+
+def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():
+    world = mirrored()
+    bounds = {TopicPartition("orders", 0): LogBounds(150, 200, 200)}
+    for topic_id in "aaaaab":
+        world.now += 15
+        world.tail()
+        world.tail(topic=SYNCS)
+        world.ends(bounds, ids={"orders": topic_id})
+    flow = explained(world, "mm2")["flow"]
+    lost = {"topic": "orders", "partition": 0, "cause": "retention", "first": 121, "last": 149}
+    assert flow["losses"] == [{**lost, "records": 29, "at": rfc3339(world.now - 15)}]
+    (again,) = flow["recreations"]
+    assert (again["topic"], again["count"], again["id_before"], again["id_after"]) == (
+        "orders",
+        1,
+        "a",
+        "b",
+    )
+    (at,) = flow["partitions"]
+    assert (at["headroom_records"], at["lost_records"]["retention"]) == (-29, 29)

@@ -1,0 +1,86 @@
+"""What a failover would meet, for people: `status` and `explain`."""
+
+from __future__ import annotations
+
+from offsetwatch import documents
+from offsetwatch.cli import explain, verbs
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.serve.documents import explain as serve_explain
+from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents.explain import document
+from offsetwatch.serve.documents.status import status
+from offsetwatch.state.snapshot import EMPTY
+
+from tests.changed import replace
+from tests.unit.serve.worlds import GROUP
+from tests.unit.state.failover.test_groups import (
+    CHECKPOINTS,
+    answered,
+    checkpoint,
+    checkpointed,
+    readable,
+)
+from tests.unit.state.worlds import World, mirror, source
+
+CHECKPOINTER = source(
+    "ckpt",
+    kind=ConnectorKind.MIRROR,
+    class_name="org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+)
+
+
+def moving() -> World:
+    world = readable(mirror(), CHECKPOINTER, source("files"))
+    world.synced(0)
+    world.synced(2999)
+    checkpointed(world, checkpoint(1))
+    answered(world)
+    return world
+
+
+def explained(world: World, name: str) -> dict:
+    snapshot = world.snapshot()
+    return document(snapshot, serve_explain.find(snapshot, name, None))
+
+
+def test_the_flows_connector_and_its_checkpoint_connector_tell_of_its_groups():
+    world = moving()
+    for name in ("mm2", "ckpt"):
+        (row,) = explained(world, name)["failover"]
+        assert (row["flow"], row["group"], row["reread_records"]) == ("west->east", "billing", 2699)
+    assert explained(world, "files")["failover"] == []
+
+
+def test_what_is_said_of_groups_rests_on_checkpoints_and_on_the_groups():
+    found = [(at["input"], at["kind"]) for at in explained(moving(), "mm2")["inputs"]]
+    assert found[-2:] == [(str(CHECKPOINTS), "tail"), ("lab/west->east", "groups")]
+
+
+def test_a_flow_without_checkpoints_rests_on_no_groups():
+    world = readable(mirror())
+    kinds = [at["kind"] for at in explained(world, "mm2")["inputs"]]
+    assert "groups" not in kinds
+
+
+def test_explain_prints_a_table_of_them(capsys):
+    explain._print(explained(moving(), "ckpt"))
+    printed = capsys.readouterr().out
+    assert "Failover" in printed
+    assert "2699" in printed
+
+
+def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
+    unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
+    flows = moving().snapshot().topology
+    shown = replace(EMPTY, groups=(GROUP, unknown), topology=flows)
+    verbs._print_status(documents.decode(status(shown), verbs.StatusDocument))
+    lines = capsys.readouterr().out.splitlines()
+    (billing,) = [line.split() for line in lines if "billing" in line]
+    (reports,) = [line.split() for line in lines if "reports" in line]
+    assert billing[-3:] == ["checkpoint", "2699", "0"]
+    assert reports[-3:] == ["checkpoint", "-", "-"]
+
+
+def test_a_row_has_a_cell_for_every_heading():
+    row = failover.table_row({"flow": "west->east", **failover.group(GROUP)})
+    assert len(row) == len(failover.HEADINGS)

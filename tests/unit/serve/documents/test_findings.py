@@ -1,0 +1,182 @@
+"""The document of what is wrong, written and read back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from offsetwatch import documents
+from offsetwatch.cli.told import print_findings
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import (
+    FINDINGS_MAX,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
+from offsetwatch.serve.documents.findings import (
+    finding_row,
+    finding_rows,
+    findings,
+    judgement_row,
+    read,
+)
+from offsetwatch.serve.documents.overview import overview
+from offsetwatch.serve.metrics import catalog
+from offsetwatch.serve.metrics.families import collect
+from offsetwatch.state.snapshot import EMPTY
+
+from tests.changed import replace
+from tests.unit.serve.worlds import BUILD, RELOADED
+
+FOUND = Finding(
+    name=FindingName.MM2_SILENT_STALL,
+    severity=Severity.CRITICAL,
+    connect_cluster="lab",
+    connector="mm2",
+    subject="west->east",
+    summary="MM2 copies nothing and admits nothing",
+    since=1_763_712_000.5,
+    evidence=(EvidenceItem("lag", 300, "records"), EvidenceItem("states", "connector running")),
+)
+TOPIC = replace(FOUND, name=FindingName.HANGING_TRANSACTION, connector=None, evidence=())
+JUDGED = Judgement(
+    scope=Scope.FLOW,
+    connect_cluster="lab",
+    connector="mm2",
+    subject="west->east",
+    verdict=Verdict.SILENT,
+    rule=5,
+    reason="work waits",
+    since=1_763_711_000.0,
+    evidence=(EvidenceItem("silent", 1, "partitions"),),
+)
+SNAPSHOT = replace(
+    EMPTY,
+    at=1_763_712_006.5,
+    ready=True,
+    waiting_for=(),
+    findings=(FOUND, TOPIC),
+    judgements=(JUDGED,),
+)
+
+
+def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
+    assert json.loads(findings(SNAPSHOT)) == {
+        "at": "2025-11-21T08:00:06.500000Z",
+        "ready": True,
+        "waiting_for": [],
+        "findings": [
+            {
+                "name": "mm2_silent_stall",
+                "severity": "critical",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+                "summary": "MM2 copies nothing and admits nothing",
+                "since": "2025-11-21T08:00:00.500000Z",
+                "evidence": [
+                    {"name": "lag", "value": 300, "unit": "records"},
+                    {"name": "states", "value": "connector running", "unit": None},
+                ],
+                "next": "",
+                "runbook_url": None,
+                "supersedes": [],
+            },
+            {
+                "name": "hanging_transaction",
+                "severity": "critical",
+                "connect_cluster": "lab",
+                "connector": None,
+                "subject": "west->east",
+                "summary": "MM2 copies nothing and admits nothing",
+                "since": "2025-11-21T08:00:00.500000Z",
+                "evidence": [],
+                "next": "",
+                "runbook_url": None,
+                "supersedes": [],
+            },
+        ],
+        "judgements": [
+            {
+                "scope": "flow",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+                "verdict": "silent",
+                "rule": 5,
+                "reason": "work waits",
+                "since": "2025-11-21T07:43:20Z",
+                "evidence": [{"name": "silent", "value": 1, "unit": "partitions"}],
+            }
+        ],
+        "findings_left_out": 0,
+        "superseded": [],
+    }
+
+
+def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out():
+    slight = replace(TOPIC, severity=Severity.INFO)
+    many = [replace(slight, subject=str(number)) for number in range(FINDINGS_MAX + 6)]
+    snapshot = replace(SNAPSHOT, findings=(FOUND, *many))
+    for document in (findings(snapshot), overview(snapshot, version="1", alive=True)):
+        shown = json.loads(document)
+        assert len(shown["findings"]) == FINDINGS_MAX
+        assert shown["findings"][0]["severity"] == "critical"
+        assert shown["findings_left_out"] == 7
+    families = collect(snapshot, BUILD, RELOADED)
+    (counted,) = (family for family in families if family.spec is catalog.FINDINGS)
+    assert sum(counted.numbers) == FINDINGS_MAX + 7
+
+
+def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.CaptureFixture[str]):
+    print_findings((finding_row(FOUND),), "the daemon", left_out=7)
+    assert "7 more findings, none of them more severe, are not listed" in capsys.readouterr().err
+
+
+def test_what_a_daemon_answered_is_read_back_as_it_was():
+    told = read(findings(SNAPSHOT))
+    assert told is not None
+    assert told.findings == finding_rows(SNAPSHOT)
+    assert told.judgements == tuple(judgement_row(at) for at in SNAPSHOT.judgements)
+
+
+def test_an_answer_of_something_else_is_none():
+    assert read(b"<html>") is None
+    assert read(b'{"at": 1}') is None
+    assert read(b'{"at": "\xff"}') is None
+    assert read(b'{"at": ' + b"[" * 100_000) is None
+
+
+@pytest.mark.parametrize("known", ["mm2_silent_stall", "critical", "silent", "flow"])
+def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
+    body = findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
+    told = read(body)
+    assert told is not None
+    assert len(told.findings) == len(SNAPSHOT.findings)
+    assert b"unheard_of" in documents.encode(told)
+
+
+def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():
+    cause = replace(FOUND, explains=(FindingName.TASK_FAILED,))
+    body = findings(replace(SNAPSHOT, findings=(cause,)))
+    assert json.loads(body)["findings"][0]["supersedes"] == ["task_failed"]
+    assert json.loads(body)["superseded"] == [
+        {
+            "name": "task_failed",
+            "connect_cluster": "lab",
+            "connector": "mm2",
+            "superseded_by": {
+                "name": "mm2_silent_stall",
+                "connect_cluster": "lab",
+                "connector": "mm2",
+                "subject": "west->east",
+            },
+        }
+    ]
+    told = read(body)
+    assert told is not None
+    assert told.findings[0] == finding_row(cause)

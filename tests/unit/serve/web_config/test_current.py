@@ -1,0 +1,145 @@
+"""A web config file that changes while a listener uses it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from offsetwatch.serve.web_config.current import Current
+from structlog.testing import capture_logs
+
+from lab.certificates import Authority
+
+from .sites import ADA, OTHER_HASH, Site, basic, status
+
+Change = Callable[[Site], object]
+
+
+def served(site: Site) -> bytes:
+    """The certificate that is shown now."""
+    with site.connect() as connection:
+        found = connection.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+def der(path: Path) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(path.read_text())
+
+
+def test_a_renewed_certificate_is_shown_to_the_next_connection(site: Site):
+    with site.serving(site.tls()) as server:
+        assert served(site) == der(site.own.cert)
+        new = site.authority.issue("renewed")
+        site.own.cert.write_bytes(new.cert.read_bytes())  # without its key: half of the change
+        with capture_logs() as events:
+            assert served(site) != der(new.cert)
+        assert [at["event"] for at in events] == ["web_config_unusable"]
+        assert events[0]["log_level"] == "error"
+        site.own.key.write_bytes(new.key.read_bytes())
+        assert served(site) == der(new.cert)
+        assert server._web.seen.successful
+        assert server._web.seen.failures == 1
+
+
+def test_another_authority_counts_from_the_next_connection_on(site: Site):
+    other = Authority(site.folder / "other")
+    theirs = other.issue("theirs")
+    with site.serving(site.mutual()):
+        mine = site.authority.issue("mine")
+        assert status(site.get(shown=mine)) == 200
+        assert site.get(shown=theirs) == b""
+        site.write(site.mutual() | {"http_server_config": {"http2": False}})
+        (site.folder / "ca" / "new.pem").write_bytes(other.ca.read_bytes())
+        changed = site.mutual()
+        changed["tls_server_config"]["client_ca_file"] = str(site.folder / "ca" / "new.pem")
+        site.write(changed)
+        assert status(site.get(shown=theirs)) == 200
+        assert site.get(shown=mine) == b""
+
+
+def _text(text: str) -> Change:
+    return lambda site: site.file.write_text(text)
+
+
+def _parts(*parts: str, **more: Any) -> Change:
+    """All that protects but what is left out."""
+
+    def change(site: Site) -> None:
+        whole = {"tls": site.mutual(**more), "plain tls": site.tls(), "users": ADA}
+        site.write(*(whole[part] for part in parts))
+
+    return change
+
+
+BAD: dict[str, Change] = {
+    "empty": _text(""),
+    "no YAML": _text("basic_auth_users: ["),
+    "not a mapping": _text("- 1\n"),
+    "unknown key": _text("basic_auth: {}\n"),
+    "no hash": _text("basic_auth_users: {ada: s3cret}\n"),
+    "gone": lambda site: site.file.unlink(),
+    "without TLS": _parts("users"),
+    "without passwords": _parts("tls"),
+    "without certificates": _parts("plain tls", "users"),
+    "without names": _parts("tls", "users"),
+    "a key that is gone": lambda site: site.own.key.unlink(),
+    "an authority that is none": lambda site: site.authority.ca.write_text("none"),
+}
+
+
+@pytest.mark.parametrize("change", BAD.values(), ids=BAD)
+def test_what_cannot_be_used_or_protects_less_changes_nothing(site: Site, change: Change):
+    names = {"client_allowed_sans": ["localhost"]}
+    shown = site.authority.issue("client")
+    with site.serving(site.mutual(**names), ADA) as server:
+        trusting = site.trusting(shown)  # before the files are gone
+
+        def answers() -> tuple[int, ...]:
+            return (
+                status(site.get(head=basic(), context=trusting)),
+                status(site.get(context=trusting)),
+                status(site.get(head=basic(), context=stranger)),
+            )
+
+        stranger = site.trusting()
+        assert answers() == (200, 401, 0)
+        with capture_logs() as events:
+            change(site)
+            assert answers() == (200, 401, 0)
+            assert b"HTTP" not in site.plain(head=basic())
+        found = [at for at in events if at["event"] == "web_config_unusable"]
+        assert len(found) == 1  # not once for each request
+        assert found[0]["mistakes"]
+        assert "s3cret" not in str(events)
+        text = site.get("/metrics", basic(), context=trusting).decode()
+        for line in (
+            'offsetwatch_web_config_last_reload_successful{listener="read"} 0',
+            'offsetwatch_web_config_reload_failures_total{listener="read"} 1',
+        ):
+            assert line in text
+        assert not server._web.seen.successful
+
+
+def test_what_is_right_again_is_taken_up(site: Site):
+    with site.serving(ADA) as server:
+        site.file.write_text("")
+        assert status(site.plain(head=basic())) == 200
+        assert not server._web.seen.successful
+        site.write(site.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})  # more, not less
+        assert b"HTTP" not in site.plain()
+        assert status(site.get(head=basic("bob", "s3cret-of-bob"))) == 200
+        assert server._web.seen.successful
+
+
+def test_a_file_that_does_not_change_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch):
+    site.write(site.tls(), ADA)
+    current = Current(site.file, "read")
+    monkeypatch.setattr(
+        "offsetwatch.serve.web_config.current._read", lambda _: pytest.fail("read again")
+    )
+    first = current.get()
+    assert all(current.get() is first for _ in range(3))
