@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.bounds import Problem, Request, notes, problems
 from offsetwatch.toolbox.differences import between, changes
 from offsetwatch.toolbox.documents import Document, kip199, parse
+from offsetwatch.toolbox.validation import Problem, Request, notes, problems
 
 from tests.unit.toolbox.worlds import file_source, mirror, sink, unknown_type
 

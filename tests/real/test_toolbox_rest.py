@@ -16,8 +16,8 @@ from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.undo import way_back
 from offsetwatch.remedy.model.driver import Answer, Standing
 from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
-from offsetwatch.toolbox import changes
-from offsetwatch.toolbox.ways import RestWay
+from offsetwatch.toolbox import change
+from offsetwatch.toolbox.store.changes import RestWay
 
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, file_sink, file_source
@@ -145,7 +145,7 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
     ):
         awaited(driver_of(peculiar, at.name), STOPPED)
         standing = way.standing(at.name)
-        assert isinstance(standing, changes.Standing)
+        assert isinstance(standing, change.Standing)
         steps = way.effect(at.name, (pair(at.pair(None)),), whole=True).steps
         driver = way.driver(at.name)
         found = driver.offsets()

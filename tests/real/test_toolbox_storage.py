@@ -24,7 +24,7 @@ from offsetwatch.remedy.model.driver import Standing
 from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
 from offsetwatch.remedy.model.stored_offsets import Contents
-from offsetwatch.toolbox.storage_place import StoragePlace, storage_of
+from offsetwatch.toolbox.store.worker_storage import StoragePlace, storage_of
 
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, SOLO_TOPIC

@@ -15,7 +15,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.journal import backups
-from offsetwatch.toolbox.words import nearest, told
+from offsetwatch.toolbox.suggestions import nearest, told
 
 
 def create(home: Home, connector: str) -> int:

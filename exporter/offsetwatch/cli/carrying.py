@@ -32,7 +32,7 @@ from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.views.plan_text import COMMAND, doing
-from offsetwatch.toolbox.changes import Author, Prepared
+from offsetwatch.toolbox.change import Author, Prepared
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
 _HOMELESS = "HOME is not set, and this user has none: name a folder by --state-dir"

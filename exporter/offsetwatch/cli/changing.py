@@ -28,10 +28,10 @@ from offsetwatch.remedy.execute.runner import planned
 from offsetwatch.remedy.journal.journal import NAME, Journal
 from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Alter, Pair, Plan, Write
-from offsetwatch.toolbox.bounds import Problem, Request
-from offsetwatch.toolbox.changes import Asked, Prepared, prepare
+from offsetwatch.toolbox.change import Asked, Prepared, prepare
 from offsetwatch.toolbox.documents import Document, Section, parse_pair, same_twice
-from offsetwatch.toolbox.words import nearest, told
+from offsetwatch.toolbox.suggestions import nearest, told
+from offsetwatch.toolbox.validation import Problem, Request
 
 
 def import_document(where: Where, wanted: Wanted, changing: Changing) -> int:

@@ -35,7 +35,7 @@ from offsetwatch.state.internal_topic_rules import (
     TopicProblem,
 )
 from offsetwatch.state.mirror.mm2_names import contradicted_copy, stated_copy
-from offsetwatch.toolbox.words import nearest
+from offsetwatch.toolbox.suggestions import nearest
 
 SKEW_S_MAX: Final = 5.0
 FREE_BYTES_MIN: Final = 2**30  # a day of commits of ten thousand source partitions

@@ -17,7 +17,7 @@ from offsetwatch.cli import output
 from offsetwatch.clients.kubernetes.access import access_of
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.errors import ConfigError, NotFound
-from offsetwatch.toolbox.strimzi_found import Found, Resources, found_in, text_of
+from offsetwatch.toolbox.strimzi_discovery import Found, Resources, found_in, text_of
 
 OK: Final = 0
 FOLDER: Final = "secrets"

@@ -17,9 +17,9 @@ from offsetwatch.remedy.drivers.delete_topic import with_topics
 from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, State
-from offsetwatch.toolbox import connectors, creation
-from offsetwatch.toolbox.changes import Prepared
-from offsetwatch.toolbox.words import suggestion
+from offsetwatch.toolbox import creation, lifecycle
+from offsetwatch.toolbox.change import Prepared
+from offsetwatch.toolbox.suggestions import suggestion
 
 INEFFECTIVE = 1
 
@@ -73,7 +73,7 @@ def to_state(asked: Asked, state: str, *, watch_s: float = 0.0) -> int:
 
     def prepare() -> Prepared:
         who = carrying.author()
-        return connectors.prepare_state(
+        return lifecycle.prepare_state(
             at.connect, at.kafka, asked.name, State(state), who, watch_s=watch_s
         )
 
@@ -86,7 +86,7 @@ def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
 
     def prepare() -> Prepared:
         who = carrying.author()
-        return connectors.prepare_restart(
+        return lifecycle.prepare_restart(
             at.connect, at.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
         )
 
@@ -106,7 +106,7 @@ def delete(asked: Asked) -> int:
     at = where(asked.config_path, asked.connect_cluster)
 
     def prepare() -> Prepared:
-        return connectors.prepare_delete(at.connect, at.kafka, asked.name, carrying.author())
+        return lifecycle.prepare_delete(at.connect, at.kafka, asked.name, carrying.author())
 
     return _change(asked, at, prepare, was_it=lambda plan: Delete() in plan.steps)
 

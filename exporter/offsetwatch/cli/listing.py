@@ -25,7 +25,7 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, Denied, NothingRead, Unreachable
 from offsetwatch.remedy.model.plan import Pair
 from offsetwatch.serve.documents.status import status
-from offsetwatch.toolbox.words import suggestion
+from offsetwatch.toolbox.suggestions import suggestion
 
 _ANSWERS_S = 0.05
 

@@ -13,16 +13,16 @@ from offsetwatch.cli.reading import AnyWay, loaded, way_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Connector, ConnectorSettings
-from offsetwatch.toolbox.bounds import Problem
-from offsetwatch.toolbox.changes import Prepared
-from offsetwatch.toolbox.counts import Count
-from offsetwatch.toolbox.flows import Clearing, FlowChange, Wish, prepare_flow
-from offsetwatch.toolbox.mirror import Target, flow
-from offsetwatch.toolbox.mirrored import name_of
-from offsetwatch.toolbox.sites import clearing, sites
-from offsetwatch.toolbox.syncs import Listed, topic_of
-from offsetwatch.toolbox.ways import StorageWay
-from offsetwatch.toolbox.worker_config import has_flows
+from offsetwatch.toolbox.change import Prepared
+from offsetwatch.toolbox.mirror.connect_clusters import clearing, sites
+from offsetwatch.toolbox.mirror.copy_costs import Count
+from offsetwatch.toolbox.mirror.flow_request import Target, flow
+from offsetwatch.toolbox.mirror.flow_reset import Clearing, FlowChange, Wish, prepare_flow
+from offsetwatch.toolbox.mirror.pairs import name_of
+from offsetwatch.toolbox.mirror.sync_topic_users import Listed, topic_of
+from offsetwatch.toolbox.store.changes import StorageWay
+from offsetwatch.toolbox.store.worker_config import has_flows
+from offsetwatch.toolbox.validation import Problem
 
 
 def reset_flow(where: Where, asked: FlowAsked, how: Changing) -> int:

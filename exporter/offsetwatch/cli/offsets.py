@@ -28,12 +28,12 @@ from offsetwatch.remedy.engine.requests import entry_of
 from offsetwatch.remedy.model.plan import Pair
 from offsetwatch.toolbox.differences import Change, Kind, between
 from offsetwatch.toolbox.documents import Document, kip199, parse
-from offsetwatch.toolbox.place import Place
 from offsetwatch.toolbox.rename import rename
-from offsetwatch.toolbox.rest_place import RestPlace
-from offsetwatch.toolbox.storage_place import StoragePlace
-from offsetwatch.toolbox.strimzi_place import StrimziPlace
-from offsetwatch.toolbox.words import body_hint, suggestion
+from offsetwatch.toolbox.store.reader import Place
+from offsetwatch.toolbox.store.rest import RestPlace
+from offsetwatch.toolbox.store.strimzi import StrimziPlace
+from offsetwatch.toolbox.store.worker_storage import StoragePlace
+from offsetwatch.toolbox.suggestions import body_hint, suggestion
 
 OK, DIFFERS, UNREAD = 0, 1, 1
 ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more takes seconds

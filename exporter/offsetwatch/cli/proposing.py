@@ -31,7 +31,7 @@ from offsetwatch.remedy.model.service_api import (
     Wish,
 )
 from offsetwatch.toolbox.documents import parse_pair
-from offsetwatch.toolbox.words import suggestion
+from offsetwatch.toolbox.suggestions import suggestion
 
 
 @dataclass(frozen=True, slots=True)

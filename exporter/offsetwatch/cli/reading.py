@@ -13,14 +13,14 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.drivers.strimzi.operator import OPERATION_S
-from offsetwatch.toolbox.facts import Kafkas
-from offsetwatch.toolbox.place import Progress
-from offsetwatch.toolbox.storage_place import StoragePlace, storage_of
-from offsetwatch.toolbox.strimzi_place import Site, StrimziPlace
-from offsetwatch.toolbox.strimzi_way import StrimziWay
-from offsetwatch.toolbox.ways import RestWay, StorageWay
-from offsetwatch.toolbox.words import nearest, told
-from offsetwatch.toolbox.worker_config import mirror_clusters
+from offsetwatch.toolbox.connector_facts import Kafkas
+from offsetwatch.toolbox.store.changes import RestWay, StorageWay
+from offsetwatch.toolbox.store.reader import Progress
+from offsetwatch.toolbox.store.strimzi import Site, StrimziPlace
+from offsetwatch.toolbox.store.strimzi_changes import StrimziWay
+from offsetwatch.toolbox.store.worker_config import mirror_clusters
+from offsetwatch.toolbox.store.worker_storage import StoragePlace, storage_of
+from offsetwatch.toolbox.suggestions import nearest, told
 
 AnyWay = RestWay | StorageWay | StrimziWay
 

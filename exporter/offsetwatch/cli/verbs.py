@@ -40,7 +40,7 @@ from offsetwatch.serve.documents.status import UnreadInput
 from offsetwatch.serve.documents.status import status as status_of
 from offsetwatch.serve.documents.types import GroupRow
 from offsetwatch.serve.metrics import catalog
-from offsetwatch.toolbox.words import suggestion
+from offsetwatch.toolbox.suggestions import suggestion
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0

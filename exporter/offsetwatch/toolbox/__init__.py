@@ -1,5 +1,5 @@
-"""Offset work that a person asks for: list, export, import, diff, alter, reset, create.
+"""Offset work that a person requests: list, export, import, diff, alter, reset, rewind, create.
 
-Reading needs a place (place.py). A change becomes a person's plan, carried out by remedy's runner
-under its journal; nothing here changes anything by itself.
+In: an offset store and a request. Out: a plan for remedy's runner, with what it costs in records.
+Nothing here changes anything by itself.
 """

@@ -33,15 +33,22 @@ from offsetwatch.remedy.model.plan import (
     Subject,
     ToState,
 )
-from offsetwatch.toolbox import facts
-from offsetwatch.toolbox.bounds import Facts, Problem, Request, named_partitions, notes, problems
-from offsetwatch.toolbox.changes import Author, Prepared
-from offsetwatch.toolbox.connectors import owned, too_old
+from offsetwatch.toolbox import connector_facts
+from offsetwatch.toolbox.change import Author, Prepared
 from offsetwatch.toolbox.differences import changes
 from offsetwatch.toolbox.documents import Document, Section, parse
-from offsetwatch.toolbox.rest_place import RestPlace
-from offsetwatch.toolbox.tombstones import Around, around
-from offsetwatch.toolbox.words import told
+from offsetwatch.toolbox.lifecycle import owned, too_old
+from offsetwatch.toolbox.store.rest import RestPlace
+from offsetwatch.toolbox.store.tombstones import Around, around
+from offsetwatch.toolbox.suggestions import told
+from offsetwatch.toolbox.validation import (
+    Facts,
+    Problem,
+    Request,
+    named_partitions,
+    notes,
+    problems,
+)
 
 _BODY: Final = ("name", "config", "initial_offsets", "initial_state")
 _STATES: Final = {state.value.upper(): state for state in State}
@@ -261,16 +268,16 @@ def _facts(
     config: Config, connect: Connect, request: Request, settings: ConnectorSettings
 ) -> Facts:
     """What the offsets are held against: what the connector would read."""
-    kafkas = facts.Kafkas(config.kafka)
+    kafkas = connector_facts.Kafkas(config.kafka)
     try:
-        return facts.gather(
+        return connector_facts.gather(
             request.connector,
             settings,
             (),
             named_partitions(request.pairs),
             kafkas=kafkas,
             home=connect.kafka,
-            upstream=facts.named_upstream(config, connect.name, request.connector),
+            upstream=connector_facts.named_upstream(config, connect.name, request.connector),
         )
     finally:
         kafkas.close()

@@ -10,7 +10,7 @@ from offsetwatch.decode.dialects import compare, dialect_for, position
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import Order, SourceOffset
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.shapes import SINK, Fields, decoded
+from offsetwatch.toolbox.offset_shapes import SINK, Fields, decoded
 
 
 class Kind(StrEnum):

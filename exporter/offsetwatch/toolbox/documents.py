@@ -21,8 +21,8 @@ from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceKey
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.bounds import Problem
-from offsetwatch.toolbox.words import nearest
+from offsetwatch.toolbox.suggestions import nearest
+from offsetwatch.toolbox.validation import Problem
 
 _ENTRY = ("partition", "offset")
 _KEY = "key"

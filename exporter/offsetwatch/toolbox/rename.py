@@ -12,10 +12,10 @@ from dataclasses import replace
 from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, dialect_for
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.bounds import Problem
 from offsetwatch.toolbox.documents import Document, Section, same_twice
-from offsetwatch.toolbox.shapes import Fields, decoded
-from offsetwatch.toolbox.words import nearest, told
+from offsetwatch.toolbox.offset_shapes import Fields, decoded
+from offsetwatch.toolbox.suggestions import nearest, told
+from offsetwatch.toolbox.validation import Problem
 
 # The fields that hold an alias. A checkpoint's topic begins with one as its replication policy puts
 # it there, which is not known here; but no task ever reads a checkpoint's offset.

@@ -10,12 +10,12 @@ from dataclasses import replace
 from offsetwatch.model.offsets import Order
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.bounds import Facts, Problem, Request, named_partitions
-from offsetwatch.toolbox.changes import Asked, Author, Prepared, Way, prepare
-from offsetwatch.toolbox.counts import Count, count, said
+from offsetwatch.toolbox.change import Asked, Author, Prepared, Way, prepare
 from offsetwatch.toolbox.differences import Change, Kind
-from offsetwatch.toolbox.flows import FlowChange
-from offsetwatch.toolbox.mirrored import mirrored, upstream
+from offsetwatch.toolbox.mirror.copy_costs import Count, count, said
+from offsetwatch.toolbox.mirror.flow_reset import FlowChange
+from offsetwatch.toolbox.mirror.pairs import mirrored, upstream
+from offsetwatch.toolbox.validation import Facts, Problem, Request, named_partitions
 
 
 def prepare_rewind(

@@ -19,8 +19,8 @@ from offsetwatch.remedy.execute.runner import Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Outcome
 from offsetwatch.remedy.model.plan import AnyStep, Frozen
-from offsetwatch.toolbox.changes import Author
-from offsetwatch.toolbox.connectors import prepare_delete
+from offsetwatch.toolbox.change import Author
+from offsetwatch.toolbox.lifecycle import prepare_delete
 
 from lab.ports import free_port
 from tests.fakes import connect as fake

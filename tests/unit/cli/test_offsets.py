@@ -33,7 +33,7 @@ from offsetwatch.remedy.model.plan import (
     Subject,
     ToState,
 )
-from offsetwatch.toolbox.storage_place import StoragePlace
+from offsetwatch.toolbox.store.worker_storage import StoragePlace
 
 from lab.ports import free_port
 from tests.fakes import connect as fake

@@ -16,7 +16,7 @@ from offsetwatch.remedy.execute.runner import Result, Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.journal_records import Ending
 from offsetwatch.remedy.model.plan import Create, State
-from offsetwatch.toolbox.changes import Author, Prepared
+from offsetwatch.toolbox.change import Author, Prepared
 from offsetwatch.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
 
 from tests.fakes import connect as fake

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, State
-from offsetwatch.toolbox.bounds import LogBounds, Request
-from offsetwatch.toolbox.flows import FlowChange
+from offsetwatch.toolbox.mirror.flow_reset import FlowChange
 from offsetwatch.toolbox.rewind import prepare_rewind
+from offsetwatch.toolbox.validation import LogBounds, Request
 
 from tests.unit.toolbox import worlds
-from tests.unit.toolbox.test_counts import pair
-from tests.unit.toolbox.test_flows import AUTHOR, EU, ORDERS, World
+from tests.unit.toolbox.mirror.test_copy_costs import pair
+from tests.unit.toolbox.mirror.test_flow_reset import AUTHOR, EU, ORDERS, World
 
 SHARD = '{"shard":"eu-1"}'
 

@@ -7,7 +7,7 @@ from typing import Any
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.bounds import Facts, LogBounds
+from offsetwatch.toolbox.validation import Facts, LogBounds
 
 MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -25,7 +25,7 @@ from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.commands import connector_command
 from offsetwatch.model.offsets import SourceOffset, Undecodable
 from offsetwatch.remedy.engine.requests import entry_of
-from offsetwatch.toolbox import facts
+from offsetwatch.toolbox import connector_facts
 
 OK, MISSING = 0, 1
 
@@ -265,7 +265,7 @@ def _class_of(connector: str, connect_cluster: str, loaded: config.Config) -> st
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             with suppress(ClientError):
-                return facts.one_of(connect, connector).class_name
+                return connector_facts.one_of(connect, connector).class_name
     return ""
 
 

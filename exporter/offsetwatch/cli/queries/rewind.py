@@ -9,10 +9,10 @@ from offsetwatch.cli.asked import Changing, Where
 from offsetwatch.cli.mirror_reset import print_counts
 from offsetwatch.cli.queries import asof
 from offsetwatch.cli.reading import AnyWay, connect_named, loaded
-from offsetwatch.toolbox.bounds import Request
-from offsetwatch.toolbox.changes import Prepared
+from offsetwatch.toolbox.change import Prepared
 from offsetwatch.toolbox.documents import Document, parse
 from offsetwatch.toolbox.rewind import prepare_rewind
+from offsetwatch.toolbox.validation import Request
 
 
 def rewind(where: Where, connector: str, moment: str, how: Changing, *, allow_skip: bool) -> int:

@@ -1,0 +1,238 @@
+"""What is known of a connector before its offsets are changed: gathered, and only read.
+
+The cluster that it reads from is found as everywhere here: by the addresses in its configuration,
+unless the file names the flow. What cannot be known is said, with what to configure: where nothing
+is known, nothing is written. Called by changes.py and by the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.records.probe import ProbeReader
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.decode.connect_rest import decode_connectors
+from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut
+from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.log_readings import FirstRecord
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.state.mirror.flows import cluster_at
+from offsetwatch.toolbox.suggestions import suggestion
+from offsetwatch.toolbox.validation import Facts, LogBounds
+
+LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as somebody waits for it
+READS_S_MAX: Final = 30.0  # of single records, one for each partition
+
+
+class Kafkas:
+    """The Kafka clusters that can be asked, by name; each is connected to when it first is."""
+
+    def __init__(self, clusters: Mapping[str, Kafka]) -> None:
+        self.clusters = clusters
+        self._open: dict[str, KafkaFacts] = {}
+
+    def at(self, name: str) -> KafkaFacts:
+        """The one of this name, which must be one of them."""
+        if name not in self._open:
+            self._open[name] = KafkaFacts(name, self.clusters[name].client_properties())
+        return self._open[name]
+
+    def found(self, addresses: frozenset[str]) -> str | None:
+        """The one that answers at one of these addresses, or None.
+
+        Its brokers' own addresses count as well as those in the configuration. They are only asked
+        for where those do not tell: one that is away must not be in the way of the others.
+        """
+        known = {name: kafka.addresses for name, kafka in self.clusters.items()}
+        return cluster_at(addresses, known) or cluster_at(addresses, self.addresses())
+
+    def upstream(self, settings: ConnectorSettings | None) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        if settings is None or settings.mirror is None:
+            return None
+        return self.found(settings.mirror.source_addresses)
+
+    def addresses(self) -> dict[str, frozenset[str]]:
+        """Where each answers: as configured, and as its brokers call themselves."""
+        found = {}
+        for name, kafka in self.clusters.items():
+            found[name] = kafka.addresses
+            with suppress(ClientError):
+                found[name] |= self.at(name).topics()[1]
+        return found
+
+    def properties(self, name: str) -> dict[str, Any]:
+        """For a client of its own."""
+        return self.clusters[name].client_properties()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+# --- connectors ----------------------------------------------------------------------------------
+
+
+def listed(connect: Connect) -> tuple[Connector, ...]:
+    """Every connector of a Connect cluster, from its REST API."""
+    reader = reader_of(connect, LISTING_TIMEOUT_S)
+    try:
+        found = decode_connectors(reader.connectors())
+    finally:
+        reader.close()
+    if isinstance(found, Undecodable):
+        raise Malformed(connect.name, f"GET /connectors: {found.reason}")
+    return found
+
+
+def one_of(connect: Connect, name: str) -> Connector:
+    """The connector of this name. Raises NotFound."""
+    found = {connector.name: connector for connector in listed(connect)}
+    if name not in found:
+        raise NotFound(connect.name, f"no connector {name} ({suggestion(name, found)})")
+    return found[name]
+
+
+def settings_of(connector: Connector) -> ConnectorSettings:
+    """What its configuration says, without its state."""
+    return ConnectorSettings(
+        kind=connector.kind,
+        class_name=connector.class_name,
+        mirror=connector.mirror,
+        sink=connector.sink,
+        dedicated_offsets_topic=connector.dedicated_offsets_topic,
+        offsets_addresses=connector.offsets_addresses,
+        translates=connector.translates,
+        filename=connector.filename,
+    )
+
+
+def named_upstream(config: Config, connect: str, connector: str) -> str | None:
+    """The cluster that a flow of the configuration itself says this connector copies from."""
+    for flow in config.flows:
+        if flow.connector == connector and config.connect_of(flow) == connect:
+            return flow.upstream
+    return None
+
+
+# --- facts ---------------------------------------------------------------------------------------
+
+
+def gather(
+    connector: str,
+    settings: ConnectorSettings | None,
+    present: tuple[Pair, ...],
+    wanted: Collection[TopicPartition],
+    *,
+    kafkas: Kafkas,
+    home: str | None,
+    upstream: str | None = None,
+    assigned: frozenset[TopicPartition] | None = None,
+) -> Facts:
+    """All that is known of one connector, with the log bounds of the `wanted` partitions that it
+    reads and that there are.
+
+    settings    None where its configuration cannot be read
+    home        the configured name of the cluster that its workers use; None if it has none
+    upstream    where the configuration itself names the cluster that it copies from
+    """
+    if settings is None:
+        return Facts(
+            connector=connector,
+            kind=ConnectorKind.UNKNOWN,
+            class_name="",
+            present=present,
+            unknown=("its configuration cannot be read here: go through its REST API (--connect)",),
+        )
+    reads_from, unknown = _reads_from(settings, kafkas, home, upstream)
+    topics, logs = None, {}
+    if reads_from is not None:
+        kafka = kafkas.at(reads_from)
+        topics, _ = kafka.topics()
+        stable = _read_committed(settings)
+        there = [at for at in wanted if 0 <= at.partition < topics.get(at.topic, 0)]
+        bounds = kafka.bounds(there, stable=stable)
+        logs = {
+            at: LogBounds(start=log.start, end=log.stable_end if stable else log.end)
+            for at, log in bounds.items()
+        }
+        if len(logs) < len(there):
+            unknown = (
+                *unknown,
+                f"a partition on {reads_from} returns no log end now: try again",
+            )
+    return Facts(
+        connector=connector,
+        kind=settings.kind,
+        class_name=settings.class_name,
+        present=present,
+        mirror=settings.mirror,
+        sink=settings.sink,
+        topics=topics,
+        logs=logs,
+        assigned=assigned,
+        filename=settings.filename,
+        unknown=unknown,
+    )
+
+
+def _read_committed(settings: ConnectorSettings) -> bool:
+    if settings.mirror is not None:
+        return settings.mirror.read_committed
+    return settings.sink is not None and settings.sink.read_committed is True
+
+
+def _reads_from(
+    settings: ConnectorSettings, kafkas: Kafkas, home: str | None, upstream: str | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The cluster whose records it reads, if it reads any and that is known; else why not."""
+    if settings.mirror is not None:
+        at = upstream or kafkas.found(settings.mirror.source_addresses)
+        return at, () if at else (_unnamed(settings.mirror.source_addresses, "flows"),)
+    if settings.sink is not None and settings.sink.addresses:
+        at = kafkas.found(settings.sink.addresses)
+        return at, () if at else (_unnamed(settings.sink.addresses, "kafka"),)
+    if settings.kind is ConnectorKind.SINK:
+        return home, () if home else ("name the workers' Kafka cluster (--kafka, --config)",)
+    return None, ()
+
+
+def _unnamed(addresses: frozenset[str], section: str) -> str:
+    names = ", ".join(sorted(addresses)) or "no address"
+    more = ", or name the flow and its upstream under flows" if section == "flows" else ""
+    return (
+        f"it reads from {names}, and not exactly one cluster of --config has one of these among "
+        f"its bootstrap servers: add it{more}"
+    )
+
+
+def record_times(
+    kafkas: Kafkas, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
+) -> dict[TopicPartition, float]:
+    """Return when the first record at or after each of these offsets was written (Unix seconds), as
+    its own timestamp has it; without those that cannot be told. Raises TimedOut where one was not
+    read in time.
+    """
+    if not starts:
+        return {}
+    reader = ProbeReader(name, kafkas.properties(name), committed=committed)
+    try:
+        found = reader.first(starts, READS_S_MAX)
+    finally:
+        reader.close()
+    late = sorted(starts.keys() - found.keys())
+    if late:
+        said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"
+        raise TimedOut(name, said)
+    return {
+        at: answer.at
+        for at, answer in found.items()
+        if isinstance(answer, FirstRecord) and answer.at is not None
+    }

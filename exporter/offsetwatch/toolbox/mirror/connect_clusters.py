@@ -1,0 +1,168 @@
+"""Every Connect cluster of the configuration looked into, for who uses a topic of offset syncs.
+
+Those with a REST API are asked; of the others, dedicated MirrorMakers above all, the config topic
+is read, and whether they run is told by the group that their workers are in and by the topic that
+they write to. Called by the command line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole
+from offsetwatch.config import Config, Connect
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.errors import Denied, NotFound
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.remedy.model.plan import DeleteTopic
+from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.connect.topic_listing import Listing
+from offsetwatch.state.internal_topic_rules import sibling_names
+from offsetwatch.toolbox.connector_facts import Kafkas, listed
+from offsetwatch.toolbox.mirror.flow_reset import Clearing
+from offsetwatch.toolbox.mirror.sync_topic_users import Listed, in_the_way, said, users
+from offsetwatch.toolbox.validation import Problem
+
+# Three of Connect's own intervals between commits; they are dated by the clocks of its workers.
+QUIET_S: Final = 180.0 + SKEW_S_MAX
+_PREFIX, _SUFFIX = "mm2-offsets.", ".internal"
+_UNNAMED: Final = "its config topic is not known: name it in connect[].config_topic"
+
+
+def sites(config: Config, kafkas: Kafkas, now: float) -> tuple[Listed, ...]:
+    """All of them. Raises ClientError: one that cannot be looked into may be the one."""
+    return tuple(
+        _over_rest(config, connect)
+        if connect.worker_urls
+        else _by_topics(config, connect, kafkas, now)
+        for connect in config.connect
+    )
+
+
+def clearing(
+    topic: KafkaTopic | None,
+    found: tuple[Listed, ...],
+    kafkas: Kafkas,
+    *,
+    besides: tuple[str, str],
+) -> Clearing:
+    """How to clear a topic of offset syncs, or why it may not be. `besides`: whose it is, as
+    (Connect cluster, connector).
+    """
+    if topic is None:
+        return Clearing(
+            None,
+            problems=(
+                Problem(
+                    where="--clear-syncs",
+                    wrong="the flow emits no offset syncs, or onto a cluster not configured",
+                    right="leave it out, or name that cluster under kafka",
+                ),
+            ),
+        )
+    try:
+        topic_id = kafkas.at(topic.kafka).topic_id_now(topic.topic)
+    except NotFound:
+        return Clearing(None, notes=(f"there is no topic {topic} to be cleared",))
+    if topic_id is None:
+        wrong = "its brokers know no topic ids (before Kafka 2.8), by which to know it again"
+        right = "delete it by hand while MirrorMaker is stopped"
+        return Clearing(None, problems=(Problem(f"--clear-syncs ({topic})", wrong, right),))
+    others = users(topic, found, kafkas.addresses(), besides=besides)
+    return Clearing(
+        step=DeleteTopic(kafka=topic.kafka, topic=topic.topic, topic_id=topic_id),
+        notes=said(topic, others),
+        problems=in_the_way(topic, others),
+    )
+
+
+def _over_rest(config: Config, connect: Connect) -> Listed:
+    return Listed(
+        name=connect.name,
+        home=connect.kafka,
+        connectors=listed(connect),
+        named=_named(config, connect),
+        offsets_topic=connect.offsets_topic,
+    )
+
+
+def _named(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
+    return frozenset(
+        KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic)
+        for flow in config.flows
+        if flow.offset_syncs is not None and config.connect_of(flow) == connect.name
+    )
+
+
+def _by_topics(config: Config, connect: Connect, kafkas: Kafkas, now: float) -> Listed:
+    admin = StorageAdmin(connect.home, kafkas.properties(connect.home))
+    try:
+        connectors = _configured(connect, admin, kafkas)
+        running = _running(connect, admin, now)
+    finally:
+        admin.close()
+    return Listed(
+        name=connect.name,
+        home=connect.home,
+        connectors=connectors,
+        why="" if connectors is not None else _UNNAMED,
+        running=running,
+        named=_named(config, connect),
+        offsets_topic=connect.offsets_topic,
+    )
+
+
+def _configured(
+    connect: Connect, admin: StorageAdmin, kafkas: Kafkas
+) -> tuple[Connector, ...] | None:
+    """What the config topic lists, named or called after the offsets topic; None without one."""
+    topic = connect.config_topic
+    if topic is None:
+        there, _ = admin.topics()
+        likely = [name for name in sibling_names(connect.offsets_topic or "") if "config" in name]
+        topic = next((name for name in likely if name in there), None)
+    if topic is None:
+        return None
+    listing = Listing()
+    properties = kafkas.properties(connect.home)
+    records = read_whole(admin, lambda: TailReader(connect.home, properties), topic)
+    try:
+        listing.apply(
+            record
+            for record in (decode_config(at.key, at.value) for at in records)
+            if not isinstance(record, Undecodable)
+        )
+    except NotFound:
+        return None
+    return listing.connectors()
+
+
+def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
+    """What speaks for its workers running, "" if nothing does.
+
+    A dedicated MirrorMaker's are in a group that is called after the source, unless it was given
+    another name; and while one runs, its heartbeats alone make it commit every minute. Of any other
+    group nobody tells the name, and who may not see it has to take it for running.
+    """
+    topic = connect.offsets_topic or ""
+    if not topic.startswith(_PREFIX) or not topic.endswith(_SUFFIX):
+        return "it is unknown whether its workers run"
+    group = f"{topic.removeprefix(_PREFIX).removesuffix(_SUFFIX)}-mm2"
+    try:
+        if admin.members(group):
+            return f"group {group} has members"
+    except Denied:
+        return f"offsetwatch may not describe group {group}"
+    try:
+        _, count = admin.shape(topic)
+    except NotFound:
+        return ""
+    since = {TopicPartition(topic, number): now - QUIET_S for number in range(count)}
+    if any(at is not None for at in admin.offsets_at(since).values()):
+        return (
+            f"{topic} was written to in the last {QUIET_S / 60:g} minutes, by its workers' clocks"
+        )
+    return ""

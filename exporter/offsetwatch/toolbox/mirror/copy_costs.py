@@ -1,0 +1,167 @@
+"""What moving a mirror costs in records: those copied once more, and those never copied.
+
+MM2's offset is that of the LAST record it copied, so it goes on at the next one. Without an offset
+it begins where its consumer's auto.offset.reset says, and so it does, in silence, where the log
+does not hold the next record any more, or not yet (MirrorSourceTask.initializeConsumer,
+KAFKA-13988). Called by mirror.py; pure.
+
+What is counted are log offsets. A transaction's marker takes one too, and so does what compaction
+took: the number is the most that there can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.model.connectors import MirrorSettings
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.mirror.pairs import mirrored, name_of, upstream
+from offsetwatch.toolbox.validation import LogBounds, Problem
+
+UPPER_BOUND: Final = (
+    "counted in log offsets: transaction markers, and records that compaction took, make it the "
+    "most that there can be"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One upstream partition that is to be moved.
+
+    before, after   the next record to be copied, as things stand and afterwards
+    again           records copied once more: duplicates downstream
+    skipped         records that are not copied: lost downstream, unless they are there already
+    """
+
+    partition: MirrorPartition
+    before: int
+    after: int
+
+    @property
+    def again(self) -> int:
+        """See the class."""
+        return max(0, self.before - self.after)
+
+    @property
+    def skipped(self) -> int:
+        """See the class."""
+        return max(0, self.after - self.before)
+
+
+def following(stored: int | None, log: LogBounds, *, from_start: bool) -> int:
+    """The next record that a task reads if it starts with this offset. `from_start` is what its
+    consumer does where there is no such record; the alternative is to wait for new ones.
+    """
+    if stored is not None and stored >= 0 and log.start <= stored + 1 <= log.end:
+        return stored + 1
+    return log.start if from_start else log.end
+
+
+def count(
+    mirror: MirrorSettings,
+    partition: MirrorPartition,
+    log: LogBounds,
+    *,
+    before: int | None,
+    after: int | None,
+) -> Count:
+    """What it means to give a partition the offset `after` in place of `before`."""
+    return Count(
+        partition=partition,
+        before=following(before, log, from_start=mirror.from_start),
+        after=following(after, log, from_start=mirror.from_start),
+    )
+
+
+def said(counts: Collection[Count]) -> tuple[str, ...]:
+    """All of them in sum, for people; nothing where nothing is copied again or left out."""
+    again = [at.again for at in counts if at.again]
+    skipped = [at.skipped for at in counts if at.skipped]
+    found = []
+    if again:
+        found.append(
+            f"at most {_records(sum(again))} of {_partitions(len(again))} will be copied again: "
+            "they will be DUPLICATES downstream"
+        )
+    if skipped:
+        found.append(
+            f"at most {_records(sum(skipped))} of {_partitions(len(skipped))} will be skipped: "
+            "they will be LOST downstream, unless they are there already"
+        )
+    return (*found, UPPER_BOUND) if found else ()
+
+
+def _records(number: int) -> str:
+    return f"{number} record{'' if number == 1 else 's'}"
+
+
+def _partitions(number: int) -> str:
+    return f"{number} partition{'' if number == 1 else 's'}"
+
+
+# --- whether it may be ----------------------------------------------------------------------------
+
+
+def skips(counts: Collection[Count]) -> tuple[Problem, ...]:
+    """Every partition that would be moved forward: without a word of its own nobody loses
+    records.
+    """
+    return tuple(
+        Problem(
+            where=name_of(at.partition),
+            wrong=f"it would continue at {at.after} in place of {at.before}: at most {at.skipped} "
+            "record(s) would never be copied, LOST downstream unless they are there already",
+            right=f"at most {at.before}, or say --allow-skip",
+        )
+        for at in counts
+        if at.skipped
+    )
+
+
+def turned(
+    mirror: MirrorSettings,
+    counts: Collection[Count],
+    now: Collection[Pair],
+    wanted: Collection[Pair],
+    logs: Mapping[TopicPartition, LogBounds],
+    *,
+    whole: bool,
+) -> tuple[str, ...]:
+    """Why a plan no longer holds once the connector has stopped: it has moved on meanwhile, or its
+    logs have. `whole`: every offset of the flow was to go.
+    """
+    stored, after = mirrored(now), mirrored(wanted)
+    found = [
+        f"{name_of(at)}: has come to have an offset meanwhile, and would keep it"
+        for at, offset in stored.items()
+        if whole and at.cluster == mirror.source and offset is not None and at not in after
+    ]
+    for planned in counts:
+        at, name = planned.partition, name_of(planned.partition)
+        log = logs.get(upstream(at))
+        if log is None:
+            found.append(f"{name}: its log start and end are no longer known")
+            continue
+        value = after.get(at)
+        if value is not None and not log.start <= value + 1 <= log.end:
+            found.append(
+                f"{name}: its log now holds records {log.start} to {log.end - 1}, and {value + 1} "
+                "was to be the next one copied"
+            )
+            continue
+        meanwhile = count(mirror, at, log, before=stored.get(at), after=value)
+        if planned.skipped == 0 and meanwhile.skipped:
+            found.append(
+                f"{name}: it now stands at {meanwhile.before}, so {meanwhile.after} would skip "
+                f"{meanwhile.skipped} record(s)"
+            )
+        elif planned.again == 0 and meanwhile.again:
+            found.append(
+                f"{name}: it has got as far as {meanwhile.before} meanwhile, so {meanwhile.after} "
+                f"would copy {meanwhile.again} record(s) again"
+            )
+    return tuple(found)

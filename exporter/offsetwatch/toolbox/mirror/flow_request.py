@@ -1,0 +1,319 @@
+"""Where a replication flow is to go on: from a person's wish to an offset for each partition.
+
+    nothing said      the start of each log: everything there is is copied again
+    an offset N       record N is the next one to be copied
+    a moment          the first record of that moment, or later, is
+    a span of time    the first record that is so much older (or younger) than the one it stands at
+
+MM2 keeps the offset of the LAST record copied. So N is written as N - 1, and the start of a log as
+no offset at all: the first record of all could not be asked for otherwise (KAFKA-13988). Called by
+the command line; pure, but for the questions that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from offsetwatch.model.connectors import ConnectorSettings, MirrorSettings
+from offsetwatch.model.offsets import MirrorPartition
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.mirror.copy_costs import Count, count
+from offsetwatch.toolbox.mirror.pairs import (
+    mirrored,
+    name_of,
+    offset_text,
+    partition_text,
+    upstream,
+)
+from offsetwatch.toolbox.suggestions import nearest
+from offsetwatch.toolbox.validation import LogBounds, Problem
+
+Moments = Callable[[Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]]
+"""Unix seconds for each partition -> its first record of then or later; None: all are earlier."""
+
+RecordTimes = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, float]]
+"""An offset for each partition -> when the first record at or after it was written, Unix seconds;
+without those of which no record tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to go on; at most one is given, none for the start of each log.
+
+    offset      the next record to be copied
+    at          Unix seconds
+    by_s        seconds, from the record that each partition stands at: backwards below 0
+    """
+
+    offset: int | None = None
+    at: float | None = None
+    by_s: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Is everything to be copied again?"""
+        return self.offset is None and self.at is None and self.by_s is None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The partitions a wish is about, and what it is not about.
+
+    stored      each with its offset of now: None for none, or for one that is no number
+    gone        of these, those that are not there upstream (any more)
+    blank       of these, those that have no offset at all
+    notes       what is left alone, a sentence each
+    """
+
+    stored: Mapping[MirrorPartition, int | None]
+    gone: frozenset[MirrorPartition] = frozenset()
+    blank: frozenset[MirrorPartition] = frozenset()
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def upstream(self) -> frozenset[TopicPartition]:
+        """Those whose logs have to be known."""
+        return frozenset(upstream(at) for at in self.stored if at not in self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An offset for each partition concerned, and what that means in records."""
+
+    pairs: tuple[Pair, ...] = ()
+    counts: tuple[Count, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def flow(
+    source: str, target: str, listed: Mapping[str, ConnectorSettings]
+) -> tuple[str, ...] | Problem:
+    """The MirrorSourceConnectors that copy from one alias to another, usually one; or which flows
+    there are instead.
+    """
+    flows: dict[str, list[str]] = {}
+    for name, at in sorted(listed.items()):
+        if at.mirror is not None:
+            flows.setdefault(f"{at.mirror.source}->{at.mirror.target}", []).append(name)
+    wanted = f"{source}->{target}"
+    if wanted in flows:
+        return tuple(flows[wanted])
+    return Problem(
+        where=f"--flow {wanted}",
+        wrong="no MirrorSourceConnector here copies it",
+        right=f"there is: {', '.join(flows)}" if flows else "there is none at all",
+    )
+
+
+# --- which partitions ----------------------------------------------------------------------------
+
+
+def choose(
+    mirror: MirrorSettings,
+    present: Collection[Pair],
+    topics: Mapping[str, int],
+    wanted: frozenset[str] | None,
+    *,
+    complete: bool,
+    alone: bool = True,
+) -> Chosen:
+    """The partitions that have an offset; of topics that are named, all.
+
+    topics      upstream: name -> number of partitions
+    wanted      upstream topics; None for all
+    complete    then the offsets of what is not there any more go as well
+    alone       no other connector copies this flow: whose a partition without an offset is, nobody
+                could say otherwise
+    """
+    offsets = {
+        at: stored for at, stored in mirrored(present).items() if at.cluster == mirror.source
+    }
+    ours = {partition_text(at) for at in offsets}
+    has_offset = {pair.partition for pair in present if pair.offset is not None}
+    strangers = len(has_offset - ours)
+    notes = []
+    if strangers:
+        notes.append(
+            f"{strangers} offset(s) of other shapes, or of another alias than {mirror.source}, are "
+            "left alone: no task of this flow reads them"
+        )
+    problems = tuple(_unknown_topics(mirror, wanted, {*topics, *(at.topic for at in offsets)}))
+    if wanted is not None:
+        offsets = {at: stored for at, stored in offsets.items() if at.topic in wanted}
+        for topic in wanted & topics.keys() if alone else ():
+            for number in range(topics[topic]):
+                offsets.setdefault(MirrorPartition(mirror.source, topic, number), None)
+    gone = frozenset(at for at in offsets if at.partition >= topics.get(at.topic, 0))
+    if gone and not complete:
+        names = ", ".join(sorted({at.topic for at in gone}))
+        notes.append(f"{len(gone)} partition(s) that are not upstream are left alone: of {names}")
+        offsets = {at: stored for at, stored in offsets.items() if at not in gone}
+        gone = frozenset()
+    return Chosen(
+        stored=dict(sorted(offsets.items(), key=lambda of: (of[0].topic, of[0].partition))),
+        gone=gone,
+        blank=frozenset(at for at in offsets if partition_text(at) not in has_offset),
+        notes=tuple(notes),
+        problems=problems,
+    )
+
+
+def _meant(topic: str, known: Collection[str]) -> str:
+    meant = nearest(topic, known)
+    rule = "name topics as they are called upstream, without the alias in front"
+    return f"did you mean {meant}?" if meant else rule
+
+
+def _unknown_topics(
+    mirror: MirrorSettings, wanted: frozenset[str] | None, known: Collection[str]
+) -> list[Problem]:
+    return [
+        Problem(
+            where=f"--topics {topic}",
+            wrong=f"no such topic upstream ({mirror.source}), and no offset of one",
+            right=_meant(topic, known),
+        )
+        for topic in sorted((wanted or frozenset()) - set(known))
+    ]
+
+
+# --- which offsets -------------------------------------------------------------------------------
+
+
+def want(
+    mirror: MirrorSettings,
+    chosen: Chosen,
+    target: Target,
+    logs: Mapping[TopicPartition, LogBounds],
+    *,
+    moments: Moments,
+    record_times: RecordTimes,
+) -> Wanted:
+    """An offset for each chosen partition, or why there can be none for it."""
+    here = {at: logs[upstream(at)] for at in chosen.stored if upstream(at) in logs}
+    problems = [
+        Problem(
+            where=name_of(at),
+            wrong="its log start and end are unknown now",
+            right="it may have no leader: try again, or leave its topic out (--topics)",
+        )
+        for at in chosen.stored
+        if at not in here and at not in chosen.gone
+    ]
+    ahead = _next_records(chosen, target, here, moments, record_times)
+    pairs = [Pair(partition_text(at), None) for at in chosen.gone - chosen.blank]
+    counts = []
+    for at, log in here.items():
+        following = ahead.get(at)
+        problem = _impossible(at, following, log, mirror)
+        if problem is not None or following is None:
+            problems += [] if problem is None else [problem]
+            continue
+        stored = _stored_for(following, log, mirror)
+        if not target.complete and chosen.stored[at] == following - 1:
+            stored = following - 1
+        if stored is not None or at not in chosen.blank:
+            pairs.append(Pair(partition_text(at), offset_text(stored)))
+        counts.append(count(mirror, at, log, before=chosen.stored[at], after=stored))
+    return Wanted(
+        pairs=tuple(sorted(pairs)),
+        counts=tuple(counts),
+        notes=tuple(_off_the_log(chosen, here)),
+        problems=tuple(problems),
+    )
+
+
+def _off_the_log(chosen: Chosen, logs: Mapping[MirrorPartition, LogBounds]) -> Iterator[str]:
+    """What has gone wrong already, and no reset does."""
+    for at, log in logs.items():
+        stored = chosen.stored[at]
+        if stored is not None and stored + 1 > log.end:
+            yield (
+                f"{name_of(at)}: its offset {stored} lies beyond the end of its log ({log.end}), "
+                "which was truncated or recreated: MirrorMaker begins elsewhere at its next start, "
+                "whatever is done here"
+            )
+        elif stored is not None and 0 <= stored + 1 < log.start:
+            yield (
+                f"{name_of(at)}: records {stored + 1} to {log.start - 1} are gone from its log and "
+                "were never copied"
+            )
+
+
+def _next_records(
+    chosen: Chosen,
+    target: Target,
+    logs: Mapping[MirrorPartition, LogBounds],
+    moments: Moments,
+    record_times: RecordTimes,
+) -> dict[MirrorPartition, int | None]:
+    """The next record to be copied of each partition; None where a moment is wanted that cannot
+    be told.
+    """
+    if target.complete:
+        return {at: log.start for at, log in logs.items()}
+    if target.offset is not None:
+        return dict.fromkeys(logs, target.offset)
+    times: Mapping[TopicPartition, float]
+    if target.at is not None:
+        times = {upstream(at): target.at for at in logs}
+    else:
+        assert target.by_s is not None
+        by_s = target.by_s
+        held = {at: log for at, log in logs.items() if log.start < log.end}
+        told = record_times({upstream(at): _standing(chosen.stored[at], held[at]) for at in held})
+        times = {where: moment + by_s for where, moment in told.items()}
+    found = moments(times)
+    return {
+        at: _or_end(found[upstream(at)], log)
+        if upstream(at) in times
+        else log.end
+        if log.start == log.end
+        else None
+        for at, log in logs.items()
+    }
+
+
+def _standing(stored: int | None, log: LogBounds) -> int:
+    """The record that a partition stands at: the last one copied, or the first that is left."""
+    return log.start if stored is None else max(stored, log.start)
+
+
+def _or_end(found: int | None, log: LogBounds) -> int:
+    """A moment after the last record means that nothing of the log is wanted."""
+    return log.end if found is None else min(found, log.end)
+
+
+def _impossible(
+    at: MirrorPartition, following: int | None, log: LogBounds, mirror: MirrorSettings
+) -> Problem | None:
+    if following is None:
+        return Problem(
+            where=name_of(at),
+            wrong="no record has the time of its position",
+            right="say --to-time, or leave its topic out (--topics)",
+        )
+    if following > log.end:
+        return Problem(
+            where=name_of(at),
+            wrong=f"the next record cannot be {following}: its log ends at {log.end}",
+            right=f"at most {log.end}; MirrorMaker would begin at the start of the log again",
+        )
+    if following <= log.start == 0 and not mirror.from_start and log.end > 0:
+        return Problem(
+            where=name_of(at),
+            wrong="it cannot be set to its first record: without an offset this connector begins "
+            "at the end of the log (auto.offset.reset)",
+            right="set source.consumer.auto.offset.reset to earliest first",
+        )
+    return None
+
+
+def _stored_for(following: int, log: LogBounds, mirror: MirrorSettings) -> int | None:
+    if following > log.start:
+        return following - 1
+    # Where no offset means the end of the log, the start has to be named.
+    return None if mirror.from_start or log.start == 0 else log.start - 1

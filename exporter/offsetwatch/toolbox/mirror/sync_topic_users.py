@@ -1,0 +1,149 @@
+"""Who else uses the topic of a flow's offset syncs: deleting it concerns all of them.
+
+Its name holds one alias and its records no connector: whatever copies under the same name on the
+same cluster writes into the same topic, and every checkpoint connector of these aliases reads it.
+MirrorSourceConnector makes it again at its start; records in its place would not do, as a tombstone
+there ends the reader (OffsetSyncStore, ByteBuffer.wrap of null). Called by the command line; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from offsetwatch.model.connectors import Connector, MirrorSettings
+from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.mirror.flows import cluster_at
+from offsetwatch.toolbox.validation import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One Connect cluster of the configuration, dedicated MirrorMakers among them.
+
+    home        the configured Kafka cluster its workers use; None if it is not configured
+    connectors  None: it cannot be told which it has; `why` says so
+    running     what speaks for a worker of it running, "" if nothing does; None where its REST API
+                tells of each connector
+    named       topics of offset syncs that the configuration itself names for its flows
+    offsets_topic   where its workers keep offsets, if the configuration names it
+    """
+
+    name: str
+    home: str | None
+    connectors: tuple[Connector, ...] | None
+    why: str = ""
+    running: str | None = None
+    named: frozenset[KafkaTopic] = frozenset()
+    offsets_topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One that writes or reads the topic.
+
+    stopped     nothing of it runs; what is not known to be stopped is not
+    sure        it is this very topic; else it is one of the same name on a cluster not configured
+    why         what speaks for it running, where its state does not tell
+    """
+
+    who: str
+    does: str
+    stopped: bool
+    sure: bool = True
+    why: str = ""
+
+    def __str__(self) -> str:
+        state = "stopped" if self.stopped else "NOT stopped"
+        why = f": {self.why}" if self.why else ""
+        where = "" if self.sure else ", if the cluster it names is the same one"
+        return f"{self.who} {self.does} it{where} ({state}{why})"
+
+
+def topic_of(
+    mirror: MirrorSettings, home: str | None, addresses: Mapping[str, frozenset[str]]
+) -> KafkaTopic | None:
+    """Where a flow's offset syncs are; None if it has none, or on a cluster not configured."""
+    if mirror.syncs_topic is None:
+        return None
+    away = mirror.source_addresses if mirror.syncs_on_source else mirror.target_addresses
+    holder = cluster_at(away, addresses)
+    if holder is None and not mirror.syncs_on_source:
+        holder = home
+    return None if holder is None else KafkaTopic(holder, mirror.syncs_topic)
+
+
+def users(
+    topic: KafkaTopic,
+    sites: Collection[Listed],
+    addresses: Mapping[str, frozenset[str]],
+    *,
+    besides: tuple[str, str],
+) -> tuple[User, ...]:
+    """Everybody who uses it but one: (Connect cluster, connector)."""
+    return tuple(user for site in sites for user in _of_site(topic, site, addresses, besides))
+
+
+def _of_site(
+    topic: KafkaTopic,
+    site: Listed,
+    addresses: Mapping[str, frozenset[str]],
+    besides: tuple[str, str],
+) -> Iterator[User]:
+    told = False
+    for connector in site.connectors or ():
+        for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
+            if settings is None or settings.syncs_topic != topic.topic:
+                continue
+            at = topic_of(settings, site.home, addresses)
+            if at is None or at == topic:
+                told = True
+                if (site.name, connector.name) == besides:
+                    continue
+                yield User(
+                    who=f"{site.name}/{connector.name}",
+                    does=does,
+                    stopped=_is_stopped(connector, site),
+                    sure=at is not None,
+                    why=site.running or "",
+                )
+    if topic in site.named and not told:
+        yield _unseen(f"a flow of {site.name}", "uses", site)
+    elif site.connectors is None:
+        yield _unseen(f"{site.name} ({site.why})", "may use", site)
+
+
+def _is_stopped(connector: Connector, site: Listed) -> bool:
+    if site.running is not None:
+        return not site.running
+    return connector.state == "stopped" and not connector.tasks
+
+
+def _unseen(who: str, does: str, site: Listed) -> User:
+    """One of which nobody tells the state."""
+    return User(who=who, does=does, stopped=site.running == "", why=site.running or "")
+
+
+def in_the_way(topic: KafkaTopic, found: Collection[User]) -> tuple[Problem, ...]:
+    """Nobody may write or read a topic while it is deleted."""
+    return tuple(
+        Problem(
+            where=f"--clear-syncs ({topic})",
+            wrong=str(user),
+            right="stop it first, and start it again afterwards",
+        )
+        for user in found
+        if not user.stopped
+    )
+
+
+def said(topic: KafkaTopic, found: Collection[User]) -> tuple[str, ...]:
+    """What the deletion does and whom it concerns, for people."""
+    others = "; ".join(str(user) for user in found)
+    gone = (
+        f"{topic} will be deleted, which nothing puts back: MirrorMaker makes it again at its next "
+        "start, and no consumer group can be translated before it is filled again"
+    )
+    if others:
+        return (gone, f"it is also used by others: {others}")
+    return (gone, f"no other entry of the configuration uses {topic}")

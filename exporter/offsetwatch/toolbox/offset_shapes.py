@@ -1,0 +1,187 @@
+"""What the partitions and offsets of the connectors we know look like, and what is wrong with one
+that does not. Pure; called by bounds.py.
+
+A type that is not here has its own way: of its offsets only what it wrote itself is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.offsets import Scalar
+from offsetwatch.toolbox.suggestions import nearest
+
+Flaw = tuple[str, str, str]  # (field, or "" for the whole; what is wrong; what would be right)
+Fields = Mapping[str, Scalar]
+
+_PARTITION_MAX = 2**31 - 1
+_MIRROR = "org.apache.kafka.connect.mirror."
+_FILE = "org.apache.kafka.connect.file."
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One type of connector.
+
+    name        for people
+    partition   the fields of a partition: text, or a whole number that no Kafka partition exceeds
+    position    the one field of an offset: a whole number, not negative
+    constant    the offset is 0 in every case, and no task ever reads it
+    example     a partition, in JSON
+    """
+
+    name: str
+    partition: Mapping[str, type[str | int]]
+    position: str
+    example: str
+    constant: bool = False
+
+
+MIRROR_SOURCE = Shape(
+    "MirrorSourceConnector",
+    {"cluster": str, "partition": int, "topic": str},
+    "offset",
+    '{"cluster":"source alias","partition":0,"topic":"its name upstream"}',
+)
+MIRROR_CHECKPOINT = Shape(
+    "MirrorCheckpointConnector",
+    {"group": str, "partition": int, "topic": str},
+    "offset",
+    '{"group":"a group","partition":0,"topic":"its name downstream"}',
+    constant=True,
+)
+MIRROR_HEARTBEAT = Shape(
+    "MirrorHeartbeatConnector",
+    {"sourceClusterAlias": str, "targetClusterAlias": str},
+    "offset",
+    '{"sourceClusterAlias":"source alias","targetClusterAlias":"target alias"}',
+    constant=True,
+)
+FILE_STREAM = Shape(
+    "FileStreamSourceConnector", {"filename": str}, "position", '{"filename":"/path/of/the/file"}'
+)
+SINK = Shape(
+    "sink",
+    {"kafka_partition": int, "kafka_topic": str},
+    "kafka_offset",
+    '{"kafka_partition":0,"kafka_topic":"a topic"}',
+)
+
+# Connect takes a class's simple name as well, with or without its suffix.
+_BY_CLASS = {
+    alias: shape
+    for package, shape in (
+        (_MIRROR, MIRROR_SOURCE),
+        (_MIRROR, MIRROR_CHECKPOINT),
+        (_MIRROR, MIRROR_HEARTBEAT),
+        (_FILE, FILE_STREAM),
+    )
+    for alias in (package + shape.name, shape.name, shape.name.removesuffix("Connector"))
+}
+
+
+def shape_of(kind: ConnectorKind, class_name: str) -> Shape | None:
+    """By the class; every sink is one, whatever its class."""
+    return SINK if kind is ConnectorKind.SINK else _BY_CLASS.get(class_name)
+
+
+def decoded(text: str | None) -> dict[str, Scalar] | None:
+    """A partition or an offset of a Pair, with its fields; None for null."""
+    if text is None or text == "null":
+        return None
+    return msgspec.json.decode(text.encode(), type=dict[str, str | int | float | bool | None])
+
+
+def partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
+    """What is wrong with a partition; Connect would keep it, and no task ever look it up."""
+    if fields is None:
+        yield "", f"no partition of a {shape.name} is null", f"like {shape.example}"
+        return
+    yield from _names(shape, fields, tuple(shape.partition), shape.example)
+    for name, wanted in shape.partition.items():
+        value = fields.get(name)
+        if name not in fields:
+            continue
+        if wanted is str and not isinstance(value, str):
+            yield name, f"{text_of(value)} is no text", f'"{name}": {text_of(_as_text(value))}'
+        elif wanted is int:
+            yield from _number(name, value, _PARTITION_MAX)
+
+
+def offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
+    """What is wrong with an offset that is not null, before any log is asked."""
+    example = f'{{"{shape.position}":{0 if shape.constant else 123}}}'
+    yield from _names(shape, fields, (shape.position,), example)
+    value = fields.get(shape.position)
+    if shape.position not in fields:
+        return
+    if shape.constant and not _is_number(value, 0):
+        yield shape.position, f"{text_of(value)}, where a {shape.name} has 0", example
+    elif not shape.constant:
+        yield from _number(shape.position, value, None)
+
+
+def _names(shape: Shape, fields: Fields, wanted: tuple[str, ...], example: str) -> Iterator[Flaw]:
+    missing = [name for name in wanted if name not in fields]
+    for name in fields:
+        if name not in wanted:
+            meant = nearest(name, missing)
+            right = f"did you mean `{meant}`?" if meant else f"leave it out: like {example}"
+            yield name, f"a {shape.name} has no such field", right
+    for name in missing:
+        yield "", f"`{name}` is missing", f"like {example}"
+
+
+def _number(name: str, value: Scalar, largest: int | None) -> Iterator[Flaw]:
+    """A long of Java's is an integer without quotes and without a fraction."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        meant = _as_number(value)
+        right = "a whole number without quotes" if meant is None else f'"{name}": {meant}'
+        yield name, f"{text_of(value)} is no whole number", right
+    elif value < 0:
+        right = "from 0" if largest else "from 0; null as the whole offset starts at the beginning"
+        yield name, f"{value} is negative", right
+    elif largest is not None and value > largest:
+        yield name, f"no partition has the number {value}", f"up to {largest}"
+
+
+def _is_number(value: Scalar, wanted: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value == wanted
+
+
+def _as_number(value: Scalar) -> int | None:
+    """The whole number that was probably meant."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return None
+
+
+def _as_text(value: Scalar) -> str:
+    return "…" if value is None else text_of(value)
+
+
+def text_of(value: Scalar) -> str:
+    """As JSON, for people."""
+    return encode_sorted(value).decode()
+
+
+def type_of(value: Scalar) -> str:
+    """What kind of value it is to Connect, for people."""
+    match value:
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number with a fraction"
+        case str():
+            return "a text"
+        case None:
+            return "null"

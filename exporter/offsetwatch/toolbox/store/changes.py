@@ -1,0 +1,239 @@
+"""The two ways to a connector's offsets: over REST, and straight to their storage. See Way.
+
+Called by the command line. Nothing here changes anything: drivers are only made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from offsetwatch.clock import Clock
+from offsetwatch.config import Config, Connect
+from offsetwatch.decode.dialects import has_own_order
+from offsetwatch.errors import Refused
+from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.delete_topic import with_topics
+from offsetwatch.remedy.drivers.rest.connect_state import workers
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import Alter, Pair, Reset
+from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.change import MOVES, Effect, Standing
+from offsetwatch.toolbox.lifecycle import (
+    ALTERS,
+    no_connector,
+    owned,
+    state_of,
+    subject_of,
+    too_old,
+    unheard,
+)
+from offsetwatch.toolbox.offset_shapes import decoded
+from offsetwatch.toolbox.store.rest import RestPlace
+from offsetwatch.toolbox.store.tombstones import around
+from offsetwatch.toolbox.store.worker_storage import StoragePlace, is_sink
+from offsetwatch.toolbox.suggestions import told
+from offsetwatch.toolbox.validation import Facts, Problem
+
+
+class RestWay:
+    """A Connect cluster, asked and told over REST."""
+
+    def __init__(self, config: Config, connect: Connect) -> None:
+        self._config = config
+        self._connect = connect
+        self._place = RestPlace(connect)
+        self._kafkas = facts.Kafkas(config.kafka)
+        self._topics: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def place(self) -> RestPlace:
+        """Where offsets are read."""
+        return self._place
+
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, as far as we keep any; None if there is no such connector."""
+        known = self._place.connector(connector)
+        return None if known is None else facts.settings_of(known)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        named = facts.named_upstream(self._config, self._connect.name, connector)
+        return named or self._kafkas.upstream(self.settings(connector))
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        del connector
+        return self._connect.name
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """Its state is to be what it is now; of one that has failed, running."""
+        mine = owned(self._connect, connector)
+        if mine is not None:
+            return mine
+        known = self._place.connector(connector)
+        if known is None:
+            return no_connector(self._place, connector)
+        found = workers(self._connect)
+        for problem in too_old(self._connect, ALTERS, found=found):
+            return problem
+        notes = [*unheard(found), *([MOVES] if known.state == "running" else [])]
+        if known.state not in {"running", "paused", "stopped"}:
+            notes.append(f"it is {known.state}; afterwards it is asked to run")
+        return Standing(subject_of(self._place, known), state_of(known), tuple(notes))
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From its configuration, and the clusters that the configuration file names."""
+        known = self._known(connector)
+        return facts.gather(
+            connector,
+            facts.settings_of(known),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=self._connect.kafka,
+            upstream=facts.named_upstream(self._config, self._connect.name, connector),
+            assigned=None if known.mirror is None else self._place.assigned(connector),
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """One request, unless Connect cannot remove offsets there. Raises Refused for a raw key
+        that no request can have.
+        """
+        own = [at.partition for at in pairs if at.key is not None]
+        if own:
+            raise Refused(
+                self._place.name,
+                f"{told(own)}: the document has the raw key of a map that is no HashMap, and over "
+                "REST Connect writes a HashMap's, which the task would not look up: stop the "
+                "workers and use --worker-config",
+            )
+        found = around(
+            self._config,
+            self._connect,
+            connector,
+            self._known(connector),
+            pairs,
+            version=self._place.version(),
+            whole=whole,
+        )
+        self._topics[connector] = found.topics
+        if found.writes:
+            return Effect(found.writes, found.notes)
+        notes = (*found.notes, *_order_unknown(self._known(connector), pairs))
+        return Effect((Reset() if whole else Alter(pairs),), notes)
+
+    def driver(self, connector: str) -> Driver:
+        """See RestDriver; it deletes topics as well."""
+        driver = RestDriver(
+            self._connect,
+            connector,
+            self._config.kafka_of(self._connect),
+            offsets_topics=self._topics.get(connector, ()),
+        )
+        return with_topics(driver, self._config.kafka)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()
+
+    def _known(self, connector: str) -> Connector:
+        known = self._place.connector(connector)
+        assert known is not None  # `standing` was asked first
+        return known
+
+
+def _order_unknown(connector: Connector, pairs: tuple[Pair, ...]) -> Iterator[str]:
+    if connector.kind is ConnectorKind.SOURCE and any(
+        has_own_order(decoded(at.partition), connector.class_name) for at in pairs
+    ):
+        yield (
+            "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "
+            "own map has another order, its task does not find them, and --worker-config is the "
+            "way, with the workers stopped"
+        )
+
+
+class StorageWay:
+    """The storage that a worker's file names, while no worker runs."""
+
+    def __init__(self, place: StoragePlace, kafkas: facts.Kafkas, clock: Clock) -> None:
+        self._place = place
+        self._kafkas = kafkas
+        self._clock = clock
+
+    @property
+    def place(self) -> StoragePlace:
+        """Where offsets are read."""
+        return self._place
+
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration, or of a MirrorMaker's file."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, from the worker's config topic; None where that does not tell."""
+        return self._place.settings(connector)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        return self._kafkas.upstream(self.settings(connector))
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        return self._place.subject(connector).place
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """There is nothing to be stopped: it must be provable that nobody runs."""
+        settings = self._place.settings(connector)
+        if settings is not None and is_sink(settings) and not self._place.pairs(connector):
+            right = "its offsets are those of a consumer group: go through Connect, --connect"
+            return Problem(connector, "is a sink, of which nothing is stored here", right)
+        state = self._place.state(connector)
+        notes = () if state is None else (f"when its workers are back it is {state}",)
+        new = not self._place.knows(connector)
+        blocked = None
+        busy = self._place.busy(connector)
+        if busy:
+            right = "stop every worker first, or go through Connect: --connect"
+            blocked = Problem(connector, f"it may be running: {'; '.join(busy)}", right)
+        subject = self._place.subject(connector)
+        return Standing(subject, None, notes, new=new, blocked=blocked)
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From the worker's config topic, where it has one."""
+        return facts.gather(
+            connector,
+            self._place.settings(connector),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=None,
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """The records, byte for byte."""
+        if whole:
+            return Effect((self._place.plan_reset(connector),))
+        return Effect((self._place.plan_write(connector, pairs),))
+
+    def driver(self, connector: str) -> Driver:
+        """See StorageDriver; it deletes topics as well."""
+        return with_topics(self._place.driver(connector, self._clock), self._kafkas.clusters)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()

@@ -1,0 +1,196 @@
+"""A Connect cluster that Strimzi runs, as a place where offsets are read: through the operator.
+
+To list offsets the operator has to be asked, which takes an annotation of the resource that owns
+the connector (and, where it names no ConfigMap for that, one of ours for as long as it takes).
+Everything else is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.reader import KubeReader
+from offsetwatch.decode.connector_config import connector_settings
+from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.model.connectors import ConnectorSettings
+from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, clusters, owners
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    CONNECTS,
+    MIRRORS,
+    Seen,
+    aliases,
+    gitops,
+)
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.store.reader import Overwritten
+from offsetwatch.toolbox.suggestions import told
+
+Json = dict[str, Any]
+_MIRROR_CLASS = "org.apache.kafka.connect.mirror."
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The KafkaConnect or the KafkaMirrorMaker2 whose connectors are meant.
+
+    lock    as what the journal knows it: the name of the entry under `connect` that is linked to it
+    wait_s  for the operator, of one operation
+    """
+
+    namespace: str
+    name: str
+    lock: str
+    wait_s: float
+
+
+class StrimziPlace:
+    """See Place. Raises ClientError."""
+
+    def __init__(self, access: Access, site: Site, *, even_if_gitops: bool = False) -> None:
+        self._access = access
+        self._site = site
+        self._even_if_gitops = even_if_gitops
+        self._read = KubeReader(access)
+        self._cluster: Cluster | None = None
+        self._owners: dict[str, Seen] | None = None
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of the cluster."""
+        return f"{self._site.namespace}/{self._site.name}"
+
+    @property
+    def lock(self) -> str:
+        """See Site."""
+        return self._site.lock
+
+    def connectors(self) -> tuple[str, ...]:
+        """All that have a resource."""
+        return tuple(sorted(self._listed()))
+
+    def seen(self, connector: str) -> Seen | None:
+        """Its resource as of the first question; None if there is none."""
+        return self._listed().get(connector)
+
+    def of_gitops(self, connector: str) -> str | None:
+        """Who puts its resource back to what a repository says, unless a person says not to mind;
+        None if nobody does.
+        """
+        seen = self.seen(connector)
+        return None if seen is None or self._even_if_gitops else gitops(seen.document)
+
+    def unmanaged(self) -> str | None:
+        """Why the operator does nothing with connectors' resources here; None if it does."""
+        return self.cluster().unmanaged
+
+    def cluster(self) -> Cluster:
+        """The cluster's own resource. Raises ConfigError where it is not to be found, or there are
+        two.
+        """
+        if self._cluster is None:
+            found = clusters(self._read, self._site.namespace, self._site.name)
+            if len(found) != 1:
+                raise ConfigError((self._not_one(len(found)),))
+            self._cluster = found[0]
+        return self._cluster
+
+    def _not_one(self, count: int) -> str:
+        if count:
+            return f"--strimzi: {self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
+        names = [
+            str((at.get("metadata") or {}).get("name"))
+            for plural in (CONNECTS, MIRRORS)
+            for at in self._read.resources(plural, self._site.namespace)
+        ]
+        has = told(names) or "none"
+        return f"--strimzi: no KafkaConnect or KafkaMirrorMaker2 {self.name} (there: {has})"
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, from its resource."""
+        seen = self.seen(connector)
+        if seen is None:
+            return None
+        plural, document = self.cluster()
+        if plural == MIRRORS:
+            return connector_settings(connector, _mirror_config(document, seen))
+        spec = seen.document.get("spec") or {}
+        name = str(spec.get("class") or "")
+        plugins = (document.get("status") or {}).get("connectorPlugins") or ()
+        kind = next((str(at.get("type")) for at in plugins if _same_class(at, name)), "")
+        config = {**(spec.get("config") or {}), "connector.class": name}
+        return connector_settings(connector, config, kind=kind)
+
+    def driver(self, connector: str) -> StrimziDriver:
+        """Raises NotFound."""
+        seen = self.seen(connector)
+        if seen is None:
+            raise NotFound(self.name, f"no connector {connector}")
+        return StrimziDriver(self._access, seen.owner, wait_s=self._site.wait_s)
+
+    def pairs(self, connector: str) -> tuple[Pair, ...]:
+        """What the operator lists. Raises Refused where that takes a change of a resource that a
+        repository owns.
+        """
+        seen, who = self.seen(connector), self.of_gitops(connector)
+        if seen is not None and who is not None and "listOffsets" not in seen.part:
+            raise Refused(
+                self.name,
+                f"{seen.owner.said} is owned by {who}, and has no spec.listOffsets: set it there, "
+                "or say --even-if-gitops",
+            )
+        return self.driver(connector).offsets().pairs
+
+    def notes(self, connector: str) -> tuple[str, ...]:
+        """Partitions that are listed and have no offset are Connect's to explain."""
+        del connector
+        return ()
+
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+        """Refused: the operator tells only what holds now."""
+        del connectors
+        said = "the operator lists only current offsets; the storage has the past: --worker-config"
+        raise Refused(self.name, said)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _listed(self) -> dict[str, Seen]:
+        if self._owners is None:
+            at = self._site
+            self._owners = owners(self._read, self.cluster(), at.namespace, at.name)
+        return self._owners
+
+
+def _same_class(plugin: Mapping[str, Any], name: str) -> bool:
+    """By its full name or as Connect abbreviates it."""
+    known = str(plugin.get("class") or "")
+    last = known.rpartition(".")[2]
+    return name in {known, last, last.removesuffix("Connector")} and name != ""
+
+
+def _mirror_config(document: Json, seen: Seen) -> dict[object, object]:
+    """As the operator makes it of the resource, as far as we need it."""
+    spec = document.get("spec") or {}
+    clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
+    for mirror in spec.get("mirrors") or ():
+        source, target = aliases(spec, mirror)
+        if not seen.owner.connector.startswith(f"{source}->{target}."):
+            continue
+        where = {
+            source: mirror.get("source") or clusters.get(source) or {},
+            target: spec.get("target") or clusters.get(target) or {},
+        }
+        simple = seen.owner.connector.rpartition(".")[2]
+        return {
+            **(seen.part.get("config") or {}),
+            "connector.class": f"{_MIRROR_CLASS}{simple}",
+            "source.cluster.alias": source,
+            "target.cluster.alias": target,
+            "source.cluster.bootstrap.servers": where[source].get("bootstrapServers"),
+            "target.cluster.bootstrap.servers": where[target].get("bootstrapServers"),
+        }
+    return {}

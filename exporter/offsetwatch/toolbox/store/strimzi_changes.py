@@ -1,0 +1,126 @@
+"""The third way to a connector's offsets: through the resources of Strimzi that own it.
+
+Called by the command line. Nothing here changes anything but what listing takes: drivers are only
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.strimzi.ownership import obstacle
+from offsetwatch.remedy.drivers.strimzi.resource_state import Seen
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import Alter, Pair, Reset, State, Subject
+from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.change import MOVES, Effect, Standing
+from offsetwatch.toolbox.store.strimzi import StrimziPlace
+from offsetwatch.toolbox.suggestions import body_hint, nearest, told
+from offsetwatch.toolbox.validation import Facts, Problem
+
+_FAILED: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
+
+
+class StrimziWay:
+    """See Way. `home` is the configured Kafka cluster that the workers use, if that is known."""
+
+    def __init__(self, place: StrimziPlace, kafkas: facts.Kafkas, home: str | None) -> None:
+        self._place = place
+        self._kafkas = kafkas
+        self._home = home
+
+    @property
+    def place(self) -> StrimziPlace:
+        """Where offsets are read."""
+        return self._place
+
+    @property
+    def kafkas(self) -> facts.Kafkas:
+        """The Kafka clusters of the configuration."""
+        return self._kafkas
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, from its resource."""
+        return self._place.settings(connector)
+
+    def upstream(self, connector: str) -> str | None:
+        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        return self._kafkas.upstream(self.settings(connector))
+
+    def lock(self, connector: str) -> str:
+        """As what the journal knows the place."""
+        del connector
+        return self._place.lock
+
+    def standing(self, connector: str) -> Standing | Problem:
+        """Its state is to be what its resource says now."""
+        seen = self._place.seen(connector)
+        if seen is None:
+            there = self._place.connectors()
+            meant = nearest(connector, there)
+            right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
+            right += body_hint(connector)
+            return Problem(connector, f"{self._place.name} has no such connector", right)
+        problem = self._problem(connector, seen)
+        if problem is not None:
+            return problem
+        notes = [MOVES] if seen.wanted is State.RUNNING else []
+        notes += [_FAILED] if seen.state == "failed" else []
+        subject = Subject(
+            driver="strimzi",
+            place=self._place.lock,
+            connector=connector,
+            kind=self._kind(connector),
+            identity=str(seen.metadata.get("uid")),
+        )
+        return Standing(subject, seen.wanted, tuple(notes))
+
+    def _problem(self, connector: str, seen: Seen) -> Problem | None:
+        """Why its resource is not to be changed, or would be in vain."""
+        who = self._place.of_gitops(connector)
+        if who is not None:
+            right = (
+                f"{who} would put back what is changed in the middle of it: make it leave the "
+                "resource alone for that time, or say --even-if-gitops"
+            )
+            return Problem(connector, f"{seen.owner.said} is owned by {who}", right)
+        unmanaged = self._place.unmanaged()
+        if unmanaged is not None:
+            return Problem(connector, unmanaged, "the operator would not act: --connect goes there")
+        found = obstacle(seen)
+        return None if found is None else Problem(connector, *found)
+
+    def _kind(self, connector: str) -> str:
+        settings = self.settings(connector)
+        kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
+        return "source" if settings is None else kinds.get(settings.kind, "source")
+
+    def facts(
+        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
+    ) -> Facts:
+        """From its resource, and the clusters that the configuration file names."""
+        return facts.gather(
+            connector,
+            self.settings(connector),
+            present,
+            wanted,
+            kafkas=self._kafkas,
+            home=self._home,
+        )
+
+    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+        """One operation of the operator."""
+        del connector
+        return Effect((Reset() if whole else Alter(pairs),))
+
+    def driver(self, connector: str) -> Driver:
+        """See StrimziDriver."""
+        return self._place.driver(connector)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._place.close()
+        self._kafkas.close()

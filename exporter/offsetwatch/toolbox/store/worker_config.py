@@ -1,0 +1,296 @@
+"""A worker's properties file: where it keeps its offsets, and how its clients reach them.
+
+Three kinds of process have such a file: a distributed worker, a standalone worker, and a dedicated
+MirrorMaker, whose every flow is a distributed worker on the flow's target (MirrorMakerConfig).
+Called by storage_place.py. Raises ConfigError; no mistake repeats a value that could be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import permutations
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from offsetwatch.config import Kafka
+from offsetwatch.config.files import problem_with
+from offsetwatch.config.properties import load
+from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.errors import ConfigError
+from offsetwatch.toolbox.store.client_properties import (
+    UNFETCHED,
+    Untranslatable,
+    client_properties,
+    placeholder,
+    resolved,
+)
+
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+_FLUSH_MS: Final = 60_000  # Connect's own default, as the next two
+_FLUSH_TIMEOUT_MS: Final = 5_000
+_LISTENERS: Final = "http://:8083"
+_FILE: Final = "offset.storage.file.filename"
+_TOPIC: Final = "offset.storage.topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Converters:
+    """Whether offsets may stand in envelopes, `{"schema":…,"payload":…}`.
+
+    Workers before 3.0 wrote them where so configured, newer ones ignore these settings (KIP-738):
+    what stands in the topic decides.
+    """
+
+    keys: bool = False
+    values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """The storage of a distributed worker, or of one flow of a dedicated MirrorMaker.
+
+    client          librdkafka's properties; None where a configured cluster is to be used
+    offsets_topic   the worker's; connectors may have topics of their own (KIP-618)
+    group           the group that all its workers are members of
+    flush_s         after so long without a commit a running worker would have written one
+    flow            the aliases of source and target, of a dedicated MirrorMaker
+    """
+
+    path: Path
+    bootstrap: str
+    client: Mapping[str, str] | None = field(repr=False)
+    offsets_topic: str
+    config_topic: str
+    group: str
+    flush_s: float
+    converters: Converters
+    flow: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """The storage of a standalone worker: a file on this machine.
+
+    urls    where its REST API answers while it runs
+    """
+
+    path: Path
+    offsets_file: Path
+    urls: tuple[str, ...]
+    converters: Converters
+
+
+def worker_config(path: Path, *, flow: str | None, translate: bool) -> Distributed | Standalone:
+    """What the file says. `flow` as `A->B`; without `translate` its client settings are not looked
+    at, because those of a configured cluster are used.
+    """
+    settings = _read(path)
+    try:
+        if "clusters" in settings:
+            return _mirror_maker(path, settings, flow, translate=translate)
+        if flow is not None:
+            raise _Wrong("clusters: missing, so that this is no MirrorMaker and has no flows")
+        if _FILE in settings and _TOPIC in settings:
+            raise _Wrong(f"{_FILE} and {_TOPIC}: a worker keeps its offsets in one of them")
+        if _FILE in settings:
+            return _standalone(path, settings)
+        return _distributed(path, settings, translate=translate)
+    except (_Wrong, Untranslatable) as exc:
+        raise ConfigError(tuple(f"{path}: {mistake}" for mistake in exc.mistakes)) from None
+
+
+def mirror_clusters(path: Path) -> dict[str, Kafka]:
+    """The Kafka clusters that a MirrorMaker's file names, by alias; those that librdkafka cannot be
+    told how to reach are left out, and there are none in a worker's file.
+    """
+    settings = _read(path)
+    found = {}
+    for alias in _aliases(settings):
+        with suppress(Untranslatable, ValidationError):
+            client = client_properties(_of_alias(settings, alias))
+            bootstrap = client.pop("bootstrap.servers")
+            found[alias] = Kafka(bootstrap=bootstrap, properties=client)
+    return found
+
+
+def has_flows(path: Path) -> bool:
+    """Is this a MirrorMaker's file, whose flows have storages of their own?"""
+    return "clusters" in _read(path)
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        return resolved(load(path.read_bytes()))
+    except OSError as exc:
+        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
+
+
+class _Wrong(Exception):
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
+
+
+def _standalone(path: Path, settings: Mapping[str, str]) -> Standalone:
+    # Relative to where the worker is started; nobody tells where that is, so it is where we are.
+    file = Path(_plain(settings, _FILE)).absolute()
+    return Standalone(
+        path=path,
+        offsets_file=file.resolve(),
+        urls=_urls(settings),
+        converters=_converters(settings),
+    )
+
+
+def _urls(settings: Mapping[str, str]) -> tuple[str, ...]:
+    listeners = settings.get("listeners") or _LISTENERS
+    if "listeners" not in settings and "rest.port" in settings:  # before 3.0
+        old = [trimmed(settings.get(name, "")) for name in ("rest.host.name", "rest.port")]
+        listeners = "http://" + ":".join(old)
+    found = []
+    for listener in values_of(listeners):
+        parts = urlsplit(listener)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if port is None or parts.scheme.lower() not in {"http", "https"}:
+            raise _Wrong(f"listeners: {listener} is no http://host:port")
+        anywhere = parts.hostname in {None, "", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+        host = "127.0.0.1" if anywhere else str(parts.hostname)
+        host = f"[{host}]" if ":" in host else host
+        found.append(f"{parts.scheme.lower()}://{host}:{port}")
+    return tuple(found)
+
+
+def _distributed(path: Path, settings: Mapping[str, str], *, translate: bool) -> Distributed:
+    missing = [
+        f"{name}: missing; so this is neither a worker's nor a MirrorMaker's file"
+        for name in ("group.id", _TOPIC, "config.storage.topic")
+        if not settings.get(name)
+    ]
+    if missing:
+        raise _Wrong(*missing)
+    return Distributed(
+        path=path,
+        bootstrap=_bootstrap(settings),
+        client=client_properties(settings) if translate else None,
+        offsets_topic=_plain(settings, _TOPIC),
+        config_topic=_plain(settings, "config.storage.topic"),
+        group=_plain(settings, "group.id"),
+        flush_s=_flush_s(settings),
+        converters=_converters(settings),
+    )
+
+
+def _mirror_maker(
+    path: Path, settings: Mapping[str, str], wanted: str | None, *, translate: bool
+) -> Distributed:
+    source, target = flow = _flow(settings, wanted)
+    # Its own order: what stands under an alias wins for clients, what stands above for storage.
+    worker = {**_of_alias(settings, target), **_storage(settings)}
+    return Distributed(
+        path=path,
+        bootstrap=_bootstrap(worker),
+        client=client_properties(worker) if translate else None,
+        offsets_topic=_plain(worker, _TOPIC, f"mm2-offsets.{source}.internal"),
+        config_topic=_plain(worker, "config.storage.topic", f"mm2-configs.{source}.internal"),
+        group=_plain(worker, "group.id", f"{source}-mm2"),
+        flush_s=_flush_s(worker),
+        converters=_converters(worker),
+        flow=flow,
+    )
+
+
+def _bootstrap(settings: Mapping[str, str]) -> str:
+    return ",".join(values_of(settings.get("bootstrap.servers", "")))
+
+
+def _of_alias(settings: Mapping[str, str], alias: str) -> dict[str, str]:
+    prefix = f"{alias}."
+    stripped = {
+        name.removeprefix(prefix): value
+        for name, value in settings.items()
+        if name.startswith(prefix)
+    }
+    return {**_shared(settings), **stripped}
+
+
+def _shared(settings: Mapping[str, str]) -> dict[str, str]:
+    names = ("bootstrap.servers", "security.protocol")
+    prefixes = ("ssl.", "sasl.")
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in names or name.startswith(prefixes)
+    }
+
+
+def _storage(settings: Mapping[str, str]) -> dict[str, str]:
+    prefixes = ("offset.storage", "config.storage")
+    return {name: value for name, value in settings.items() if name.startswith(prefixes)}
+
+
+def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
+    """The flow asked for, or the only one that is enabled."""
+    aliases = _aliases(settings)
+    flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
+    if wanted is not None:
+        if wanted not in flows:
+            raise _Wrong(f"clusters: no flow {wanted} between {', '.join(aliases)}")
+        return flows[wanted]
+    # Boolean.parseBoolean of the text as it is written: to it, blanks behind make a truth false.
+    enabled = [name for name in flows if settings.get(f"{name}.enabled", "").lower() == "true"]
+    if len(enabled) != 1:
+        several = f"several flows are enabled, {', '.join(enabled)}" if enabled else "no flow is"
+        raise _Wrong(f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow")
+    return flows[enabled[0]]
+
+
+def _aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
+    found = values_of(settings.get("clusters", ""))
+    return tuple(dict.fromkeys(alias for alias in found if alias))
+
+
+def _plain(settings: Mapping[str, str], name: str, default: str = "") -> str:
+    value = settings.get(name, default).strip()
+    if not value:
+        raise _Wrong(f"{name}: missing")
+    if placeholder(value):
+        raise _Wrong(f"{name}: {UNFETCHED}")
+    return value
+
+
+def _flush_s(settings: Mapping[str, str]) -> float:
+    found = [
+        settings.get("offset.flush.interval.ms", str(_FLUSH_MS)).strip(),
+        settings.get("offset.flush.timeout.ms", str(_FLUSH_TIMEOUT_MS)).strip(),
+    ]
+    if not all(at.isdecimal() for at in found):
+        raise _Wrong("offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers")
+    return sum(int(at) for at in found) / 1000.0
+
+
+def _converters(settings: Mapping[str, str]) -> Converters:
+    """Raises for a converter that we cannot read. Long names, as `internal.key.converter` had no
+    aliases that anybody wrote.
+    """
+    found = []
+    mistakes = []
+    for what in ("internal.key.converter", "internal.value.converter"):
+        name = settings.get(what, "").strip()
+        if name and name.rpartition(".")[2] not in {"JsonConverter", "Json"}:
+            mistakes.append(
+                f"{what}: {name}, where only {JSON_CONVERTER} can be read. Connect 3.0 and newer "
+                "ignore this setting; take it out of the file if the worker is one of them"
+            )
+        schemas = settings.get(f"{what}.schemas.enable", "true" if name else "false")
+        found.append(schemas.strip().lower() == "true")
+    if mistakes:
+        raise _Wrong(*mistakes)
+    return Converters(keys=found[0], values=found[1])

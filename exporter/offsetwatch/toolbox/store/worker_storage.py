@@ -1,0 +1,402 @@
+"""The storage of a worker as a place where offsets are read, without Connect: named by the worker's
+own properties file. See Place. Called by the CLI and by whoever prepares a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.whole_topic import Progress, StorageAdmin, read_whole
+from offsetwatch.clock import Clock
+from offsetwatch.config import Kafka
+from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.connector_config import bootstrap_addresses
+from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.errors import NotFound, Refused
+from offsetwatch.model.connectors import (
+    ConnectorConfigured,
+    ConnectorKind,
+    ConnectorSettings,
+    TargetState,
+    TasksFenced,
+)
+from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
+from offsetwatch.remedy.drivers.storage.driver import StorageDriver
+from offsetwatch.remedy.drivers.storage.stores import FileStorage, Storage, TopicStorage, Workers
+from offsetwatch.remedy.model.plan import Pair, Subject, Write
+from offsetwatch.remedy.model.stored_offsets import (
+    Contents,
+    connectors,
+    notes,
+    pairs,
+    reset_records,
+    set_records,
+)
+from offsetwatch.toolbox.store.reader import Overwritten
+from offsetwatch.toolbox.store.worker_config import Distributed, Standalone, worker_config
+
+_STARTED: Final = "started"
+
+
+@dataclass(slots=True)
+class Known:
+    """What a config topic says of connectors; secrets never get here.
+
+    states      what somebody wants them to be
+    fenced      those that exactly-once support has been on for
+    missing     the topic's name, if it is not there
+    """
+
+    settings: dict[str, ConnectorSettings] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    fenced: set[str] = field(default_factory=set)
+    missing: str | None = None
+
+
+def storage_of(
+    path: Path,
+    *,
+    kafka: Kafka | None = None,
+    kafka_name: str | None = None,
+    flow: str | None = None,
+    progress: Progress | None = None,
+) -> StoragePlace:
+    """The storage that the worker's file names. With `kafka`, the clients are made as that
+    configured cluster says and not as the file does. Raises ConfigError.
+    """
+    found = worker_config(path, flow=flow, translate=kafka is None)
+    if isinstance(found, Standalone):
+        return StoragePlace(_StandaloneSite(found), progress)
+    properties = found.client if kafka is None else kafka.client_properties()
+    assert properties is not None
+    name = kafka_name or str(properties["bootstrap.servers"])
+    admin = StorageAdmin(name, properties)
+    return StoragePlace(
+        _DistributedSite(found, name, properties, admin, lambda: TailReader(name, properties)),
+        progress,
+    )
+
+
+class StoragePlace:
+    """See Place; beside it, what a change of this storage needs. Everything is read once, when it
+    is first asked for.
+    """
+
+    def __init__(
+        self, site: _StandaloneSite | _DistributedSite, progress: Progress | None = None
+    ) -> None:
+        self._site = site
+        self._progress = progress
+        self._contents: dict[str, Contents] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """`kafka/topic` of the worker's topic, or the path of a file."""
+        return self._site.storage(None).where
+
+    @property
+    def flow(self) -> tuple[str, str] | None:
+        """Source and target alias, of a dedicated MirrorMaker."""
+        return self._site.flow
+
+    def identity(self) -> str | None:
+        """The id of the Kafka cluster; None of a file."""
+        return self._site.storage(None).identity()
+
+    def connectors(self) -> tuple[str, ...]:
+        """Those that have offsets here, and source connectors that are configured."""
+        known = self._site.known()
+        found = set(connectors(self._of(None)))
+        found |= {name for name, at in known.settings.items() if not is_sink(at)}
+        return tuple(sorted(found))
+
+    def knows(self, connector: str) -> bool:
+        """Has it ever had an offset here, as far as can still be read, or is it configured?"""
+        configured = connector in self._site.known().settings
+        return configured or connector in self._of(connector).by_connector
+
+    def pairs(self, connector: str) -> tuple[Pair, ...]:
+        """What a task of it would be handed now; where it has a topic of its own, from there alone
+        (KIP-618 promises more than any version of Connect does).
+        """
+        return pairs(self._of(connector), connector)
+
+    def notes(self, connector: str) -> tuple[str, ...]:
+        """What is odd about it, and a topic of its own that hides the worker's."""
+        contents = self._of(connector)
+        found = notes(contents, connector)
+        missing = self._site.known().missing
+        if missing is not None:
+            what = f"there is no topic {missing}; it may keep its offsets in another one"
+            found = (*found, what)
+        where = self._storage(connector).where
+        if where in self._missing:
+            found = (*found, f"{where} is not there yet: the worker has not created it")
+        if where != self.name:
+            # Connect copies to the worker's topic what it writes to this one.
+            own = {at.partition for at in pairs(contents, connector)}
+            hidden = [at for at in pairs(self._of(None), connector) if at.partition not in own]
+            if hidden:
+                what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
+                found = (*found, f"it keeps its offsets in {where} alone; {what}")
+        return found
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Its configuration, as far as we keep any; None where nothing tells, as of a standalone
+        worker.
+        """
+        return self._site.known().settings.get(connector)
+
+    def state(self, connector: str) -> str | None:
+        """What it will be when its workers are back: started, paused, stopped; None where nothing
+        tells.
+        """
+        known = self._site.known()
+        if connector not in known.settings:
+            return None
+        return known.states.get(connector, _STARTED)
+
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+        """The worker's topic, then those of connectors that have one. Raises Refused of a file."""
+        site = self._site
+        if isinstance(site, _StandaloneSite):
+            raise Refused(self.name, "an offsets file has no past: every commit replaces it")
+        own = {
+            name: at.dedicated_offsets_topic
+            for name, at in site.known().settings.items()
+            if at.dedicated_offsets_topic is not None
+        }
+        for topic in dict.fromkeys((None, *(name for name in sorted(own)))):
+            storage = self._storage(topic)
+            with suppress(NotFound):
+                for record in _past(storage, self._progress):
+                    if (record.connector == topic if topic else record.connector not in own) and (
+                        connectors is None or record.connector in connectors
+                    ):
+                        yield record
+
+    def busy(self, connector: str | None = None) -> tuple[str, ...]:
+        """What speaks for somebody who would write over what we write; before a change it must be
+        nothing. Raises Denied where nobody tells.
+        """
+        return self._storage(connector).busy()
+
+    def driver(self, connector: str, clock: Clock) -> StorageDriver:
+        """Carries plans for this connector out."""
+        return StorageDriver(self._storage(connector), connector, clock)
+
+    def subject(self, connector: str) -> Subject:
+        """What a plan says of itself. The place is the same under whatever name the cluster is
+        configured, as the lock goes by it.
+        """
+        storage = self._storage(connector)
+        identity = storage.identity()
+        where = storage.where if identity is None else f"{identity}/{self._site.topic(connector)}"
+        settings = self.settings(connector)
+        mirror = settings is not None and settings.kind is ConnectorKind.MIRROR
+        kind = ConnectorKind.MIRROR if mirror or self.flow else ConnectorKind.SOURCE
+        return Subject(
+            driver="storage", place=where, connector=connector, kind=kind, identity=identity
+        )
+
+    def plan_write(self, connector: str, wanted: tuple[Pair, ...]) -> Write:
+        """The step after which these partitions have these offsets; without records if they have
+        them already. Raises Refused.
+        """
+        records = set_records(self._to_write(connector), connector, wanted)
+        return Write(where=self._storage(connector).where, records=records, pairs=wanted)
+
+    def plan_reset(self, connector: str) -> Write:
+        """The step after which nothing stands under the connector's name."""
+        contents = self._to_write(connector)
+        gone = tuple(Pair(at.partition, None) for at in pairs(contents, connector))
+        records = reset_records(contents, connector)
+        return Write(where=self._storage(connector).where, records=records, pairs=gone)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._site.close()
+
+    def _storage(self, connector: str | None) -> Storage:
+        return self._site.storage(connector)
+
+    def _to_write(self, connector: str) -> Contents:
+        contents = self._of(connector)
+        missing = self._site.known().missing
+        if missing is not None:
+            raise Refused(
+                contents.where,
+                f"there is no topic {missing}, which would show whether {connector} keeps its "
+                "offsets here: is config.storage.topic right?",
+            )
+        if contents.where in self._missing:
+            raise Refused(contents.where, "there is no such topic: let the worker begin it first")
+        return contents
+
+    def _of(self, connector: str | None) -> Contents:
+        """What the storage of a connector, or of all others, holds."""
+        storage = self._storage(connector)
+        if storage.where not in self._contents:
+            try:
+                self._contents[storage.where] = storage.contents(self._progress)
+            except NotFound:
+                if connector is None or storage.where == self.name:
+                    raise
+                # A connector's own topic is made when it first starts.
+                self._contents[storage.where] = Contents(storage.where, (), None)
+                self._missing.add(storage.where)
+        return self._contents[storage.where]
+
+
+def plan_write(place: StoragePlace, connector: str, wanted: tuple[Pair, ...]) -> Write:
+    """See StoragePlace.plan_write."""
+    return place.plan_write(connector, wanted)
+
+
+class _StandaloneSite:
+    """One file for all connectors; who they are stands in files of their own, unknown to us."""
+
+    flow: tuple[str, str] | None = None
+
+    def __init__(self, worker: Standalone) -> None:
+        converters = worker.converters
+        self._storage = FileStorage(
+            worker.offsets_file,
+            properties=worker.path,
+            urls=worker.urls,
+            in_envelope=(converters.keys, converters.values),
+        )
+
+    def storage(self, connector: str | None) -> Storage:
+        del connector  # a standalone worker ignores offsets.storage.topic
+        return self._storage
+
+    def topic(self, connector: str) -> str | None:
+        del connector
+        return None
+
+    def known(self) -> Known:
+        return Known()
+
+    def close(self) -> None:
+        self._storage.close()
+
+
+class _DistributedSite:
+    """The worker's topic, and those that connectors have of their own."""
+
+    def __init__(
+        self,
+        worker: Distributed,
+        kafka: str,
+        properties: Mapping[str, Any],
+        admin: StorageAdmin,
+        open_reader: Callable[[], TailReader],
+    ) -> None:
+        self.flow = worker.flow
+        self._worker = worker
+        self._kafka = kafka
+        self._properties = properties
+        self._admin = admin
+        self._open = open_reader
+        self._storages: dict[str, TopicStorage] = {}
+        self._known: Known | None = None
+
+    def storage(self, connector: str | None) -> TopicStorage:
+        topic = self._worker.offsets_topic if connector is None else self.topic(connector)
+        if topic not in self._storages:
+            converters = self._worker.converters
+            self._storages[topic] = TopicStorage(
+                self._kafka,
+                self._properties,
+                topic,
+                workers=Workers(self._worker.group, self._worker.flush_s),
+                in_envelope=(converters.keys, converters.values),
+                admin=self._admin,
+                open_reader=self._open,
+            )
+        return self._storages[topic]
+
+    def topic(self, connector: str) -> str:
+        """Where this connector's offsets are. Raises Refused where that is on another cluster."""
+        known = self.known()
+        settings = known.settings.get(connector)
+        if settings is None:
+            return self._worker.offsets_topic
+        own = settings.dedicated_offsets_topic
+        if settings.offsets_addresses and (own is not None or connector in known.fenced):
+            ours = self._admin.topics()[1] | bootstrap_addresses(self._worker.bootstrap)
+            if not settings.offsets_addresses & ours:
+                raise Refused(
+                    f"{self._kafka}/{own or self._worker.offsets_topic}",
+                    f"{connector} keeps its offsets on another Kafka cluster: its own setting "
+                    "producer.override.bootstrap.servers",
+                )
+        return self._worker.offsets_topic if own is None else own
+
+    def known(self) -> Known:
+        """As of the first question."""
+        if self._known is None:
+            found = Known()
+            try:
+                for record in read_whole(self._admin, self._open, self._worker.config_topic):
+                    _note(found, record.key, record.value)
+            except NotFound:
+                found.missing = self._worker.config_topic
+            self._known = found
+        return self._known
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+def _note(known: Known, key: bytes | None, value: bytes | None) -> None:
+    match decode_config(key, value):
+        case ConnectorConfigured(connector, None):
+            known.settings.pop(connector, None)
+        case ConnectorConfigured(connector, ConnectorSettings() as settings):
+            known.settings[connector] = settings
+        case TargetState(connector, None):
+            known.states.pop(connector, None)
+        case TargetState(connector, str(state)):
+            known.states[connector] = state
+        case TasksFenced(connector, tasks):
+            (known.fenced.discard if tasks is None else known.fenced.add)(connector)
+        case _:
+            pass
+
+
+def is_sink(settings: ConnectorSettings) -> bool:
+    """The config topic does not tell; their classes do, as they are named."""
+    return "Sink" in settings.class_name.rpartition(".")[2]
+
+
+def _past(storage: Storage, progress: Progress | None) -> Iterator[Overwritten]:
+    """Every record under a key that a task may have looked up."""
+    assert isinstance(storage, TopicStorage)
+    for record in storage.history(progress):
+        key = decode_key(record.key)
+        if not isinstance(key, SourceKey) or not _looked_up(key, record.key):
+            continue
+        value = decode_value(record.value)
+        if isinstance(value, LegacyOffset):
+            value = value.offset if isinstance(value.offset, SourceOffset) else None
+        offset = value.text if isinstance(value, SourceOffset) and not value.is_null else None
+        told = (record.key or b"").decode() if key.ordered else None
+        pair = Pair(key.identity, offset, told)
+        yield Overwritten(key.connector, pair, record.at, record.kpartition, record.koffset)
+
+
+def _looked_up(key: SourceKey, raw: bytes | None) -> bool:
+    """In an envelope or not: what counted at the time is not known."""
+    if key.is_spelling:
+        return True
+    wanted = connect_key_of(key.connector, key.identity)
+    return raw is not None and wanted is not None and raw.endswith((wanted, wanted + b"}"))

@@ -1,0 +1,420 @@
+"""Is this request sound? Pure: what is asked for, held against what is known of the world.
+
+Connect checks next to nothing of what it is asked to write (a wrong alias, a topic that is not
+there, an offset past the end of its log: all 200), and finds out when the tasks start. So every
+problem is found here first, all of them at once, each with what would be right. What is not known
+is a problem too. Called by changes.py; facts.py gathers the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from offsetwatch.decode.dialects import DIALECTS, dialect_for, dialect_of
+from offsetwatch.decode.javamap import connect_key
+from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.log_ranges import Log, last_flaw, next_flaw, span
+from offsetwatch.toolbox.offset_shapes import (
+    FILE_STREAM,
+    MIRROR_SOURCE,
+    SINK,
+    Fields,
+    Flaw,
+    Shape,
+    decoded,
+    offset_flaws,
+    partition_flaws,
+    shape_of,
+    text_of,
+    type_of,
+)
+from offsetwatch.toolbox.suggestions import nearest, told
+
+EXPLAINED_MAX: Final = 20  # beyond that nobody reads what was probably meant
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a request.
+
+    where   its place in the document: `name[3].offset.position`
+    wrong   what is wrong with it, one clause
+    right   what would be right, or what to do to find out; "" where nobody can say
+    """
+
+    where: str
+    wrong: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.wrong}" + (f"; {self.right}" if self.right else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one connector's offsets are to be, in the order of the document, each partition once.
+
+    where       of the list in its document, for Problem: `name`, or `offsets` of a PATCH body
+    allow_new   source partitions that were never there may be made, and the values of those that
+                nobody here can check be written
+    """
+
+    connector: str
+    pairs: tuple[Pair, ...]
+    where: str
+    allow_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """The records a partition holds: those from `start` up to and without `end`.
+
+    end     as the connector's consumer sees it: the last stable offset where it reads committed
+            records only, else the high watermark
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one connector and of what it reads.
+
+    kind, class_name    UNKNOWN and "" where nobody tells (an offsets file)
+    mirror, sink        its settings, where it is a MirrorSourceConnector, or a sink
+    present             its offsets now, as the place shows them
+    topics              topic -> number of partitions, of the cluster that it reads from; None: not
+                        known
+    logs                of the partitions that the request names, those that could be asked for
+    assigned            what the tasks of a mirror copy; None where that is not known, as of one
+                        that has been stopped
+    filename            `file` of a FileStreamSourceConnector
+    unknown             why something is not known, each with what to configure
+    """
+
+    connector: str
+    kind: ConnectorKind
+    class_name: str
+    present: tuple[Pair, ...]
+    mirror: MirrorSettings | None = None
+    sink: SinkSettings | None = None
+    topics: Mapping[str, int] | None = None
+    logs: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    assigned: frozenset[TopicPartition] | None = None
+    filename: str | None = None
+    unknown: tuple[str, ...] = ()
+
+
+def named_partitions(pairs: tuple[Pair, ...]) -> frozenset[TopicPartition]:
+    """The Kafka partitions whose log bounds a request needs: of a mirror or of a sink, and only
+    where an offset is given.
+    """
+    found = (_log_of(decoded(pair.partition)) for pair in pairs if pair.offset is not None)
+    return frozenset(at for at in found if at is not None)
+
+
+def problems(request: Request, facts: Facts) -> tuple[Problem, ...]:
+    """All that is wrong, in the order of the document; nothing if it can be carried out."""
+    look = _look(request, facts)
+    found: list[Problem] = []
+    for index, pair in enumerate(request.pairs):
+        if len(found) >= EXPLAINED_MAX:
+            look = replace(look, brief=True)
+        where = f"{request.where}[{index}]"
+        found.extend(
+            Problem(f"{where}.{name}", wrong, right) for name, wrong, right in look.flaws(pair)
+        )
+    return (*_blind(request, look), *found)
+
+
+def notes(request: Request, facts: Facts) -> tuple[str, ...]:
+    """What is not wrong, and may still not be what was meant."""
+    look = _look(request, facts)
+    remarks: dict[str, list[str]] = {}
+    for pair in request.pairs:
+        for remark in look.remarks(pair):
+            remarks.setdefault(remark, []).append(pair.partition)
+    found = [f"{told(partitions)}: {remark}" for remark, partitions in remarks.items()]
+    unknown = sorted(look.unseen(request.pairs))
+    if unknown and request.allow_new:
+        names = told(_name(at) for at in unknown)
+        found.append(f"whether {names} has records of these offsets could not be read")
+    shape = look.shape
+    if shape is not None and shape.constant:
+        found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
+    if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
+        found.append(
+            "the file cannot be seen from here: a position counts bytes from its start, and past "
+            "its end the task waits silently"
+        )
+    return tuple(found)
+
+
+def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
+    """Unknown means no: said once, and not for each partition."""
+    unknown = sorted(look.unseen(request.pairs))
+    if not unknown or request.allow_new:
+        return ()
+    names = told(_name(at) for at in unknown)
+    return (
+        Problem(
+            request.where,
+            f"the first and last record of {names} cannot be read",
+            f"{look.advice() or 'configure the Kafka cluster that it reads from'}; --allow-new "
+            "writes them unchecked",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One request, held against the facts.
+
+    there   the partitions that have an offset, and these
+    listed  those that are listed without one
+    brief   what was meant is not searched for: it takes as long as there are partitions
+    """
+
+    request: Request
+    facts: Facts
+    shape: Shape | None
+    there: Mapping[str, str]
+    listed: frozenset[str] = frozenset()
+    brief: bool = False
+
+    def flaws(self, pair: Pair) -> Iterator[Flaw]:
+        """All that is wrong with one pair; fields begin with `partition` or `offset`."""
+        present = pair.partition in self.there
+        if pair.offset is None and present:
+            return  # whatever it is, it is there, and can be removed
+        fields = decoded(pair.partition)
+        wrong = [*self._partition_flaws(fields, pair, present=present)]
+        yield from _under("partition", wrong)
+        offset = decoded(pair.offset)
+        if offset is None:
+            return
+        shaped = [*self._offset_flaws(fields, pair)]
+        yield from _under("offset", shaped)
+        at = _log_of(fields)
+        if not wrong and not shaped and at is not None and self._has_logs():
+            yield from _under("offset", self._range_flaws(at, offset))
+
+    def remarks(self, pair: Pair) -> Iterator[str]:
+        """What a person should know of one pair that is not wrong."""
+        if pair.offset is None:
+            if pair.partition not in self.there:
+                yield "has no offset, so there is nothing to remove"
+            elif self._starts_at_the_end():
+                yield "without an offset it starts at the END (auto.offset.reset=latest)"
+            return
+        if self.shape is MIRROR_SOURCE and (decoded(pair.offset) or {}).get("offset") == 0:
+            yield (
+                "0 says that record 0 has been copied, so the next is record 1; null starts with "
+                "record 0"
+            )
+
+    def unseen(self, pairs: tuple[Pair, ...]) -> Iterator[TopicPartition]:
+        """Partitions that are there, for all that is known, without bounds that are known."""
+        nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
+        if not nameless and not self._has_logs():
+            return
+        for at in named_partitions(pairs):
+            count = None if self.facts.topics is None else self.facts.topics.get(at.topic, 0)
+            if at not in self.facts.logs and (count is None or 0 <= at.partition < count):
+                yield at
+
+    def _has_logs(self) -> bool:
+        return self.shape in (MIRROR_SOURCE, SINK)
+
+    def _starts_at_the_end(self) -> bool:
+        return self.facts.mirror is not None and not self.facts.mirror.from_start
+
+    def _partition_flaws(
+        self, fields: Fields | None, pair: Pair, *, present: bool
+    ) -> Iterator[Flaw]:
+        if self.shape is None:
+            if not present and pair.offset is not None:
+                yield from self._never_there(fields, pair.partition)
+            return
+        flaws = [*partition_flaws(self.shape, fields)]
+        yield from flaws
+        if flaws or fields is None:
+            return
+        if self.shape is MIRROR_SOURCE:
+            yield from self._alias_flaws(fields)
+        if self._has_logs():
+            yield from self._topic_flaws(fields, present=present)
+        elif self.shape is FILE_STREAM and self.facts.filename is not None:
+            if fields["filename"] != self.facts.filename:
+                wrong = f"{text_of(fields['filename'])} is not the file that it reads"
+                yield "filename", wrong, f'"filename": {text_of(self.facts.filename)}'
+        elif not present and pair.offset is not None and not self.shape.constant:
+            yield from self._never_there(fields, pair.partition)
+
+    def _never_there(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
+        """A connector of another type: it knows its partitions, and we know those it has used."""
+        if self.request.allow_new:
+            if connect_key(self.facts.connector, fields) is None:
+                yield "", "the bytes under which Connect looks it up are unknown", ""
+            return
+        if partition in self.listed and fields is not None and len(fields) > 1:
+            yield "", *_BEYOND_REST
+            return
+        right = "--allow-new if it is to be made"
+        if not self.brief:
+            known = [pair.partition for pair in self.facts.present]
+            meant = nearest(partition, known)
+            if meant is not None:
+                right = f"did you mean {meant}?; {right}"
+            else:
+                right = f"it has: {told(known) or 'none'}; {right}"
+        yield "", "never there before", right
+
+    def _alias_flaws(self, fields: Fields) -> Iterator[Flaw]:
+        mirror = self.facts.mirror
+        if mirror is None:
+            if not self.request.allow_new:
+                yield "cluster", "which alias it copies from is not known", self.advice()
+        elif fields["cluster"] != mirror.source:
+            wrong = f"{text_of(fields['cluster'])} is not the alias that it copies from"
+            yield "cluster", wrong, f'"cluster": {text_of(mirror.source)}'
+
+    def _topic_flaws(self, fields: Fields, *, present: bool) -> Iterator[Flaw]:
+        at = _log_of(fields)
+        assert at is not None  # its shape is right
+        name, number = ("topic", "partition") if "topic" in fields else tuple(_SINK_FIELDS)
+        topics = self.facts.topics
+        if topics is None:
+            return
+        if at.topic not in topics:
+            yield name, f"there is no topic {at.topic} where it reads", self._topic_meant(at.topic)
+        elif at.partition >= topics[at.topic]:
+            last = topics[at.topic] - 1
+            yield number, f"{at.topic} has no partition {at.partition}", span(0, last)
+        elif not present and not self.request.allow_new:
+            yield from self._unread(name, at)
+
+    def _topic_meant(self, topic: str) -> str:
+        """The topic's name upstream, where its name downstream was given; else the nearest."""
+        mirror, topics = self.facts.mirror, self.facts.topics or {}
+        if mirror is not None:
+            upstream = topic.removeprefix(mirror.source + mirror.separator)
+            if upstream in topics:
+                return f"upstream it is {upstream}"
+        near = None if self.brief else nearest(topic, topics)
+        return f"did you mean {near}?" if near else "name one that exists"
+
+    def _unread(self, name: str, at: TopicPartition) -> Iterator[Flaw]:
+        """The topic exists, but this connector does not read it: its offset would be dead."""
+        assigned, sink = self.facts.assigned, self.facts.sink
+        if assigned is not None and at not in assigned:
+            copied = () if self.brief else {other.topic for other in assigned}
+            right = f"it copies: {told(copied) or 'nothing of it'}"
+            yield name, f"none of its tasks copies {_name(at)}", right + _NEW
+        if sink is not None and sink.topics_regex is None and at.topic not in sink.topics:
+            right = f"it reads: {told(sink.topics) or 'nothing'}"
+            yield name, f"it does not read {at.topic}", right + _NEW
+
+    def _offset_flaws(self, fields: Fields | None, pair: Pair) -> Iterator[Flaw]:
+        offset = decoded(pair.offset)
+        assert offset is not None  # asked only for one
+        if self.shape is not None:
+            yield from offset_flaws(self.shape, offset)
+            return
+        class_name = self.facts.class_name
+        # Where the class is not known it may be one that casts its fields: unknown means no.
+        shape = dialect_for(fields, class_name) if class_name else dialect_of(fields).name
+        longs = set(DIALECTS[shape].longs)
+        for name in sorted(longs & offset.keys()):
+            if offset[name] is None or type_of(offset[name]) == "a whole number":
+                continue
+            wrong, right = f"{text_of(offset[name])} is no whole number", _LONG
+            if class_name:
+                yield name, f"{wrong}, at which its task would fail", right
+            elif not self.request.allow_new:
+                yield name, f"{wrong}, at which a task of {shape} would fail", right + _CLASS_NEW
+        if not self.request.allow_new:
+            yield from self._type_flaws(pair, offset, longs)
+
+    def _type_flaws(self, pair: Pair, offset: Fields, known: set[str]) -> Iterator[Flaw]:
+        """Fields of another type than the connector wrote: it would not be the first to fail."""
+        was = self.there.get(pair.partition)
+        for name, before in (decoded(was) or {}).items():
+            after = offset.get(name)
+            if (
+                before is None
+                or after is None
+                or name in known
+                or type_of(before) == type_of(after)
+            ):
+                continue
+            wrong = f"{text_of(after)} is {type_of(after)}, where it has {text_of(before)}"
+            yield name, wrong, f"{type_of(before)}; --allow-new if you know better"
+
+    def _range_flaws(self, at: TopicPartition, offset: Fields) -> Iterator[Flaw]:
+        bounds = self.facts.logs.get(at)
+        if bounds is None:
+            return  # said by _blind, once
+        assert self.shape is not None  # it has logs
+        value = offset[self.shape.position]
+        assert isinstance(value, int)  # its shape is right
+        log = Log(_name(at), bounds.start, bounds.end)
+        if self.shape is SINK:
+            found = next_flaw(log, value)
+        else:
+            found = last_flaw(log, value, null_is_end=self._starts_at_the_end())
+        if found is not None:
+            yield self.shape.position, *found
+
+    def advice(self) -> str:
+        """What to do about what is not known."""
+        return "; ".join(self.facts.unknown)
+
+
+def _look(request: Request, facts: Facts) -> _Look:
+    there = {pair.partition: pair.offset for pair in facts.present if pair.offset is not None}
+    listed = frozenset(pair.partition for pair in facts.present if pair.offset is None)
+    return _Look(request, facts, shape_of(facts.kind, facts.class_name), there, listed)
+
+
+_NEW = "; --allow-new if that is about to change"
+_LONG = "a whole number without quotes"
+_CLASS_NEW = "; --allow-new if it is of another class"
+_BEYOND_REST = (
+    (
+        "Connect lists it and shows no offset of it: REST looks it up in the order of a HashMap, "
+        "which the connector's own map may not have. A change over REST would not reach its task "
+        "then"
+    ),
+    (
+        "stop its workers and change it in their storage, with --worker-config; --allow-new writes "
+        "it over REST all the same"
+    ),
+)
+_SINK_FIELDS = ("kafka_topic", "kafka_partition")
+
+
+def _under(half: str, flaws: Iterable[Flaw]) -> Iterator[Flaw]:
+    for name, wrong, right in flaws:
+        yield f"{half}.{name}".rstrip("."), wrong, right
+
+
+def _log_of(fields: Fields | None) -> TopicPartition | None:
+    """The Kafka partition that a mirror's or a sink's partition means."""
+    if fields is None:
+        return None
+    mirror = fields.keys() == MIRROR_SOURCE.partition.keys()
+    names = ("topic", "partition") if mirror else _SINK_FIELDS
+    topic, number = (fields.get(name) for name in names)
+    if not isinstance(topic, str) or not isinstance(number, int) or isinstance(number, bool):
+        return None
+    return TopicPartition(topic, number) if number >= 0 else None
+
+
+def _name(at: TopicPartition) -> str:
+    return f"{at.topic}-{at.partition}"

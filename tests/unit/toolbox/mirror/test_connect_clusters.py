@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from offsetwatch.config import parse
+from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
+from offsetwatch.remedy.model.plan import DeleteTopic
+from offsetwatch.toolbox.mirror.connect_clusters import _running, clearing, sites
+from offsetwatch.toolbox.mirror.sync_topic_users import Listed
+
+from tests.fakes.worker import ok, serving
+from tests.unit.toolbox.mirror.test_copy_costs import mirror
+from tests.unit.toolbox.mirror.test_sync_topic_users import ADDRESSES, ME, SYNCS, connector
+
+
+class Kafkas:
+    """Kafkas, of which one cluster has a topic of this id, or an error instead."""
+
+    def __init__(self, topic_id: str | ClientError | None) -> None:
+        self.topic_id = topic_id
+
+    def at(self, name: str) -> Kafkas:
+        assert name == SYNCS.kafka
+        return self
+
+    def topic_id_now(self, _topic: str) -> str | None:
+        if isinstance(self.topic_id, ClientError):
+            raise self.topic_id
+        return self.topic_id
+
+    def addresses(self) -> dict[str, frozenset[str]]:
+        return ADDRESSES
+
+
+def cleared(topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: Listed):
+    return clearing(topic, found, Kafkas(topic_id), besides=ME)
+
+
+class Written:
+    """A topic whose newest record has this timestamp, and workers whose group has another name."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def members(self, _group: str) -> tuple[str, ...]:
+        return ()
+
+    def shape(self, _topic: str) -> tuple[str, int]:
+        return ("id", 1)
+
+    def offsets_at(self, since: dict[TopicPartition, float]) -> dict[TopicPartition, int | None]:
+        return {at: 7 if self.at >= moment else None for at, moment in since.items()}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_a_dedicated_mirrormaker_that_commits_runs_by_any_clock_of_its_workers(skew_s):
+    entry = {"name": "mm2", "kafka": "east", "offsets_topic": "mm2-offsets.west.internal"}
+    (connect,) = parse({"kafka": {"east": {"bootstrap": "e:1"}}, "connect": [entry]}, {}).connect
+    now = 1_800_000_000.0
+    assert _running(connect, Written(now - 170.0 + skew_s), now)
+    assert not _running(connect, Written(now - 1400.0 + skew_s), now)
+
+
+def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
+    found = cleared(SYNCS, "id-1", Listed("lab", "east", ()))
+    assert found.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
+    assert found.problems == ()
+    assert "no other entry" in found.notes[1]
+
+
+def test_one_that_somebody_uses_who_runs_is_not():
+    again = Listed("lab", "east", (connector("again", mirror=mirror()),))
+    assert "lab/again" in cleared(SYNCS, "id-1", again).problems[0].wrong
+
+
+@pytest.mark.parametrize(
+    ("topic", "topic_id", "problem"),
+    [(None, "id-1", "emits no offset syncs"), (SYNCS, None, "no topic ids")],
+)
+def test_one_that_could_not_be_known_again_is_not(topic, topic_id, problem):
+    found = cleared(topic, topic_id)
+    assert found.step is None
+    assert problem in found.problems[0].wrong
+
+
+def test_where_there_is_none_there_is_nothing_to_be_done():
+    found = cleared(SYNCS, NotFound("west", SYNCS.topic))
+    assert (found.step, found.problems) == (None, ())
+    assert "no topic" in found.notes[0]
+
+
+def test_one_that_is_not_described_in_time_is_not_taken_for_none():
+    with pytest.raises(TimedOut):
+        cleared(SYNCS, TimedOut("west", "no answer"))
+
+
+def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
+    config = {"connector.class": "MirrorCheckpoint", "source.cluster.alias": "west"}
+    entry = {
+        "status": {"connector": {"state": "STOPPED"}, "tasks": [], "type": "source"},
+        "info": {"config": config, "type": "source"},
+    }
+    with serving(ok(json.dumps({"reader": entry}).encode())) as worker:
+        loaded = parse(
+            {
+                "kafka": {"east": {"bootstrap": "e:1"}, "west": {"bootstrap": "w:1"}},
+                "connect": [{"name": "lab", "kafka": "east", "url": worker.url}],
+                "flows": [
+                    {
+                        "source": "west",
+                        "target": "east",
+                        "upstream": "west",
+                        "downstream": "east",
+                        "connect": "lab",
+                        "connector": "m",
+                        "offset_syncs": {"kafka": "west", "topic": SYNCS.topic},
+                    }
+                ],
+            },
+            {},
+        )
+        (found,) = sites(loaded, Kafkas("id"), now=0.0)
+    assert found.connectors is not None
+    assert [at.name for at in found.connectors] == ["reader"]
+    assert (found.home, found.running, found.named) == ("east", None, {SYNCS})

@@ -1,0 +1,88 @@
+"""A Connect cluster as a place where offsets are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import ConfigError, Refused
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.store.rest import RestPlace
+
+from tests.fakes import connect as fake
+
+
+@pytest.fixture
+def worker() -> Iterator[fake.Connect]:
+    with fake.serving() as served:
+        yield served
+
+
+def place_of(worker: fake.Connect) -> RestPlace:
+    return RestPlace(ConnectConfig(name="cc", kafka="k", url=worker.url))
+
+
+def test_pairs_come_in_order_and_as_they_are(worker):
+    worker.add("src")
+    worker.commit("src", {"topic": "b", "partition": 1}, {"offset": 2**63 - 1})
+    worker.commit("src", {"topic": "a", "partition": 1}, {"offset": 1.5})
+    assert place_of(worker).pairs("src") == (
+        Pair('{"partition":1,"topic":"a"}', '{"offset":1.5}'),
+        Pair('{"partition":1,"topic":"b"}', '{"offset":9223372036854775807}'),
+    )
+
+
+def test_all_connectors_are_known_here_with_offsets_or_without(worker):
+    worker.add("src")
+    worker.add("a-sink", kind="sink")
+    worker.commit("deleted", {"f": 1}, {"p": 1})
+    place = place_of(worker)
+    assert place.connectors() == ("a-sink", "src")
+    assert place.connector("a-sink").kind == "sink"
+    assert place.connector("deleted") is None
+    assert place.identity() == "kafka-of-the-fake"
+
+
+def test_what_a_mirror_copied_when_it_was_first_asked_is_known_once_it_has_stopped(worker):
+    config = {
+        "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
+        "task.assigned.partitions": "orders-0,orders-1",
+    }
+    made = worker.add("mirror", task_config=config)
+    place = place_of(worker)
+    copied = {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    assert place.assigned("mirror") == copied
+    made.state, made.tasks = "STOPPED", 0
+    assert place.assigned("mirror") == copied
+    assert place_of(worker).assigned("mirror") is None
+    worker.add("other")
+    assert place.assigned("other") is None
+
+
+def test_a_listed_partition_without_an_offset_is_odd(worker):
+    worker.add("src")
+    worker.commit("src", {"f": "good"}, {"p": 1})
+    assert place_of(worker).notes("src") == ()
+    worker.commit("src", {"f": "bad"}, None)
+    (note,) = place_of(worker).notes("src")
+    assert '{"f":"bad"}' in note
+    assert "other bytes" in note
+
+
+def test_a_dedicated_topic_is_said_to_hide_the_workers(worker):
+    worker.add("src", config={"offsets.storage.topic": "own"})
+    worker.commit("src", {"f": "hidden"}, None)
+    (note,) = place_of(worker).notes("src")
+    assert "own, its connector's own offsets topic" in note
+
+
+def test_connect_has_no_past_to_show(worker):
+    with pytest.raises(Refused, match="--worker-config"):
+        place_of(worker).from_beginning(None)
+
+
+def test_a_cluster_without_an_address_cannot_be_asked():
+    with pytest.raises(ConfigError, match="cc"):
+        RestPlace(ConnectConfig(name="cc", kafka="k"))

@@ -1,0 +1,205 @@
+"""When offsets are removed behind Connect's back, and when Connect is asked as ever."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from offsetwatch.clients.kafka.whole_topic import LogRecord
+from offsetwatch.config import Config, Kafka
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import Denied
+from offsetwatch.model.connectors import Connector, ConnectorKind
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.store.tombstones import Around, around, transactional
+
+PARTITION = '{"filename":"/a"}'
+KEY = b'["src",{"filename":"/a"}]'
+GONE = (Pair(PARTITION, None),)
+
+
+def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecord:
+    return LogRecord(kpartition, koffset, None, KEY, b'{"position":1}', ours)
+
+
+@pytest.mark.parametrize(
+    ("records", "end", "expected"),
+    [
+        pytest.param((record(0), record(2)), 4, True, id="a marker after each"),
+        pytest.param((record(0), record(1)), 2, False, id="records up to the end"),
+        pytest.param((record(0), record(7)), 8, False, id="a gap that compaction made"),
+        pytest.param((), 0, False, id="nothing"),
+        pytest.param((record(0), record(2, ours=True)), 3, True, id="a marker before ours"),
+        pytest.param((record(0), record(1, ours=True)), 2, False, id="ours right behind"),
+    ],
+)
+def test_markers_are_told_from_the_end_of_a_log(records, end, expected):
+    assert transactional(records, {0: end}) is expected
+
+
+@dataclass
+class FakeLog:
+    records: tuple[LogRecord, ...]
+    end: int
+    where: str = "k/own"
+    failing: bool = False
+    closed: list[bool] = field(default_factory=list)
+
+    def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
+        if self.failing:
+            raise Denied("k", "not authorised")
+        return {0: self.end}, self.records
+
+    def close(self) -> None:
+        self.closed.append(True)
+
+
+TRANSACTIONS = FakeLog((record(0),), end=2)
+
+
+def asked(
+    log: FakeLog | None = TRANSACTIONS,
+    pairs: Any = GONE,
+    shared: FakeLog | None = None,
+    **more: Any,
+) -> Around:
+    connect = ConnectConfig(
+        name="cc", kafka="k", url="http://x", offsets_topic=more.pop("worker_topic", None)
+    )
+    config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
+    version = more.pop("version", "4.3.1")
+    whole = more.pop("whole", False)
+    known = Connector(
+        name="src",
+        kind=more.pop("kind", ConnectorKind.SOURCE),
+        class_name="C",
+        version="1",
+        state="stopped",
+        tasks=(),
+        **{"dedicated_offsets_topic": "own", **more},
+    )
+
+    def opened(topic: str) -> FakeLog:
+        found = {"own": log, "connect-offsets": shared}[topic]
+        assert found is not None, "nothing is to be read"
+        return found
+
+    return around(config, connect, "src", known, pairs, version=version, whole=whole, opened=opened)
+
+
+def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
+    found = asked()
+    (write,) = found.writes
+    (raw,) = write.records
+    assert (base64.b64decode(raw.key), raw.value, raw.kpartition) == (KEY, None, 0)
+    assert (write.where, write.pairs, found.topics) == ("k/own", GONE, ("own",))
+    assert "exactly-once" in found.notes[0]
+    assert TRANSACTIONS.closed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"dedicated_offsets_topic": None}, id="no topic of its own"),
+        pytest.param({"worker_topic": "own"}, id="the worker's topic under its name"),
+        pytest.param({"version": "3.7.2"}, id="before it broke"),
+        pytest.param({"kind": ConnectorKind.SINK}, id="a sink"),
+    ],
+)
+def test_connect_is_asked_where_it_can(more):
+    assert asked(None, **more) == Around()
+
+
+def test_connect_is_asked_where_nothing_is_removed_there_and_back():
+    assert asked(pairs=(Pair(PARTITION, '{"position":2}'),)) == Around()
+    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    assert asked(pairs=new).writes  # to go back would be to remove it
+
+
+def test_what_a_namesake_left_is_removed_with_the_first_offsets():
+    found = asked(pairs=(Pair('{"filename":"/new"}', '{"position":2}'),), whole=True)
+    (write,) = found.writes
+    assert write.pairs == (*GONE, Pair('{"filename":"/new"}', '{"position":2}'))
+    assert [raw.value is None for raw in write.records] == [True, False]
+
+
+def test_connect_is_asked_where_no_transactions_are():
+    assert asked(FakeLog((record(0),), end=1)) == Around()
+
+
+def test_what_cannot_be_looked_at_is_said():
+    denied = asked(FakeLog((), 0, failing=True))
+    assert not denied.writes
+    assert "not authorised" in denied.notes[0]
+    elsewhere = asked(None, offsets_addresses=frozenset({"other:9092"}))
+    assert not elsewhere.writes
+    assert "90 s" in elsewhere.notes[0]
+
+
+OTHER_KEY = b'["src",{"filename":"/old"}]'
+STRANGERS_KEY = b'["another",{"filename":"/a"}]'
+
+
+def shared_log(*keys: bytes, failing: bool = False) -> FakeLog:
+    records = tuple(
+        LogRecord(0, number, None, key, b'{"position":1}', ours=False)
+        for number, key in enumerate(keys)
+    )
+    return FakeLog(records, len(keys), "k/connect-offsets", failing)
+
+
+def tombstones_of(found: Around) -> dict[str, list[bytes]]:
+    assert all(raw.value is None for write in found.writes for raw in write.records)
+    return {
+        write.where: [base64.b64decode(raw.key) for raw in write.records] for write in found.writes
+    }
+
+
+def test_what_is_removed_is_removed_from_the_workers_topic_as_well():
+    shared = shared_log(KEY, OTHER_KEY, STRANGERS_KEY)
+    found = asked(shared=shared, worker_topic="connect-offsets")
+    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY]}
+    assert found.writes[1].pairs == ()  # no task is handed what stands there
+    assert found.topics == ("own", "connect-offsets")
+    assert "connect-offsets" in found.notes[1]
+    assert shared.closed
+
+
+def test_a_whole_reset_leaves_nothing_of_the_connector_in_the_workers_topic():
+    found = asked(
+        shared=shared_log(KEY, OTHER_KEY, STRANGERS_KEY),
+        worker_topic="connect-offsets",
+        whole=True,
+    )
+    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY, OTHER_KEY]}
+
+
+def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left():
+    emptied = FakeLog((LogRecord(0, 0, None, KEY, None, ours=False),), end=2)
+    found = asked(emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True)
+    assert tombstones_of(found) == {"k/connect-offsets": [KEY]}
+
+
+@pytest.mark.parametrize(
+    ("shared", "topic", "said"),
+    [
+        pytest.param(shared_log(STRANGERS_KEY), "connect-offsets", "", id="it has none"),
+        pytest.param(
+            shared_log(failing=True), "connect-offsets", "cannot be read", id="it is denied"
+        ),
+        pytest.param(None, None, "does not name", id="nothing names it"),
+    ],
+)
+def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, said):
+    found = asked(shared=shared, worker_topic=topic)
+    assert tombstones_of(found) == {"k/own": [KEY]}
+    assert len(found.notes) == (2 if said else 1)
+    assert said in found.notes[-1]
+
+
+def test_the_workers_topic_is_left_alone_where_nothing_is_removed():
+    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    assert asked(pairs=new, worker_topic="connect-offsets").topics == ("own",)

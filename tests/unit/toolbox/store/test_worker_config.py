@@ -1,0 +1,268 @@
+"""Properties files of real shapes, and what they say of offsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from offsetwatch.errors import ConfigError
+from offsetwatch.toolbox.store.worker_config import (
+    Converters,
+    Distributed,
+    Standalone,
+    has_flows,
+    mirror_clusters,
+    worker_config,
+)
+
+DISTRIBUTED = """
+bootstrap.servers=a:9092,b:9092
+group.id=connect
+offset.storage.topic=connect-offsets
+config.storage.topic=connect-configs
+status.storage.topic=connect-status
+key.converter=io.confluent.connect.avro.AvroConverter
+"""
+STANDALONE = """
+bootstrap.servers=a:9092
+offset.storage.file.filename=/var/lib/connect.offsets
+"""
+MIRROR = """
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+B.security.protocol = SSL
+B.offset.flush.interval.ms = 10000
+A->B.enabled = true
+B->A.enabled = false
+"""
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def of(text: str, flow: str | None = None, *, translate: bool = True):
+        path = tmp_path / "worker.properties"
+        path.write_text(text)
+        return worker_config(path, flow=flow, translate=translate)
+
+    return of
+
+
+def mistakes(read, text: str, flow: str | None = None) -> str:
+    with pytest.raises(ConfigError) as wrong:
+        read(text, flow)
+    return str(wrong.value)
+
+
+def test_a_distributed_worker_keeps_its_offsets_in_a_topic(read):
+    found = read(DISTRIBUTED)
+    assert isinstance(found, Distributed)
+    assert found.offsets_topic == "connect-offsets"
+    assert found.config_topic == "connect-configs"
+    assert found.group == "connect"
+    assert found.flush_s == 65.0
+    assert found.converters == Converters()
+    assert found.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
+
+
+def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
+    text = (
+        DISTRIBUTED.replace("a:9092,b:9092", "a:9092 ,\tb:9092 ")
+        .replace("=connect-offsets", "=connect-offsets \t")
+        .replace("group.id=connect", "group.id=connect ")
+    )
+    found = read(text)
+    assert (found.offsets_topic, found.group) == ("connect-offsets", "connect")
+    assert found.bootstrap == found.client["bootstrap.servers"] == "a:9092,b:9092"
+    assert read(STANDALONE + "rest.port=7 \nrest.host.name=host ").urls == ("http://host:7",)
+
+
+def test_servers_are_told_as_librdkafka_takes_them(read):
+    text = DISTRIBUTED.replace("a:9092,b:9092", "PLAINTEXT://a:9092, ::1:9092,[::1]:9093")
+    assert read(text).client["bootstrap.servers"] == "a:9092,[::1]:9092,[::1]:9093"
+
+
+def test_a_flow_is_enabled_by_the_text_as_it_is_written(read):
+    # MirrorMakerConfig.clusterPairs parses the original with Boolean.parseBoolean.
+    assert "no flow is enabled" in mistakes(
+        read, MIRROR.replace("enabled = true", "enabled = true ")
+    )
+    assert read(MIRROR.replace("enabled = true", "enabled = TRUE")).flow == ("A", "B")
+
+
+def test_a_standalone_worker_keeps_its_offsets_in_a_file(read):
+    found = read(STANDALONE)
+    assert isinstance(found, Standalone)
+    assert found.offsets_file == Path("/var/lib/connect.offsets")
+    assert found.urls == ("http://127.0.0.1:8083",)
+
+
+@pytest.mark.parametrize(
+    ("line", "urls"),
+    [
+        ("listeners=http://:9001", ("http://127.0.0.1:9001",)),
+        ("listeners=HTTP://0.0.0.0:1,https://host:2", ("http://127.0.0.1:1", "https://host:2")),
+        ("listeners=http://[::1]:5", ("http://[::1]:5",)),
+        ("rest.port=7", ("http://127.0.0.1:7",)),
+        ("rest.port=7\nrest.host.name=host", ("http://host:7",)),
+    ],
+)
+def test_a_standalone_worker_answers_where_it_listens(read, line, urls):
+    assert read(STANDALONE + line).urls == urls
+
+
+def test_a_mirror_maker_keeps_the_offsets_of_a_flow_on_its_target(read):
+    found = read(MIRROR)
+    assert found.flow == ("A", "B")
+    assert found.bootstrap == "b:9092"
+    assert found.offsets_topic == "mm2-offsets.A.internal"
+    assert found.config_topic == "mm2-configs.A.internal"
+    assert found.group == "A-mm2"
+    assert found.flush_s == 15.0
+    assert found.client["security.protocol"] == "ssl"
+
+
+def test_the_flow_asked_for_need_not_be_enabled(read):
+    found = read(MIRROR, "B->A")
+    assert found.flow == ("B", "A")
+    assert found.offsets_topic == "mm2-offsets.B.internal"
+    assert found.client == {"bootstrap.servers": "a:9092", "security.protocol": "plaintext"}
+
+
+def test_storage_settings_above_the_aliases_win_and_client_settings_under_them_do(read):
+    found = read(
+        MIRROR
+        + "B.offset.storage.topic=under\noffset.storage.topic=above\n"
+        + "B.config.storage.topic=configs\nB.group.id=workers\nsecurity.protocol=PLAINTEXT\n"
+    )
+    assert found.offsets_topic == "above"
+    assert found.config_topic == "configs"
+    assert found.group == "workers"
+    assert found.client["security.protocol"] == "ssl"
+
+
+def test_what_holds_for_all_clusters_holds_for_those_that_say_nothing(read):
+    assert read(MIRROR + "security.protocol=SSL\n", "B->A").client["security.protocol"] == "ssl"
+
+
+def test_of_several_flows_one_has_to_be_named(read):
+    text = MIRROR.replace("B->A.enabled = false", "B->A.enabled = true")
+    assert "--flow" in mistakes(read, text)
+    assert "several flows are enabled, A->B, B->A" in mistakes(read, text)
+    assert read(text, "A->B").flow == ("A", "B")
+    assert "no flow is enabled" in mistakes(read, MIRROR.replace("= true", "= false"))
+    assert "no flow A->C between A, B" in mistakes(read, MIRROR, "A->C")
+    assert "this is no MirrorMaker" in mistakes(read, DISTRIBUTED, "A->B")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", Converters()),
+        (
+            f"internal.key.converter={JSON}\ninternal.key.converter.schemas.enable=false",
+            Converters(),
+        ),
+        (f"internal.key.converter={JSON}", Converters(keys=True)),
+        (f"internal.value.converter={JSON}", Converters(values=True)),
+        ("internal.key.converter.schemas.enable=true", Converters(keys=True)),
+    ],
+)
+def test_envelopes_are_possible_where_a_worker_before_3_0_would_write_them(read, more, expected):
+    assert read(DISTRIBUTED + more).converters == expected
+
+
+def test_another_converter_of_offsets_is_refused_by_name(read):
+    avro = "io.confluent.connect.avro.AvroConverter"
+    said = mistakes(read, DISTRIBUTED + f"internal.key.converter={avro}")
+    assert f"internal.key.converter: {avro}" in said
+    assert "internal.value.converter" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a=b", "group.id: missing"),
+        (DISTRIBUTED + "offset.storage.file.filename=/x", "in one of them"),
+        (
+            DISTRIBUTED.replace("=connect-offsets", "=${env:TOPIC}"),
+            "offset.storage.topic: its config provider",
+        ),
+        (STANDALONE + "listeners=nowhere", "listeners: nowhere"),
+        (DISTRIBUTED + "offset.flush.interval.ms=often", "offset.flush.interval.ms"),
+        (MIRROR.replace("b:9092", ""), "bootstrap.servers: missing"),
+    ],
+)
+def test_a_file_that_does_not_say_it_is_a_mistake_with_its_name(read, text, said):
+    assert said in mistakes(read, text)
+
+
+def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        worker_config(tmp_path / "none", flow=None, translate=True)
+
+
+def test_with_a_configured_cluster_its_clients_are_not_looked_at(read):
+    text = DISTRIBUTED + "security.protocol=SSL\nssl.truststore.location=x.jks\n"
+    assert "ssl.truststore.type" in mistakes(read, text)
+    assert read(text, translate=False).client is None
+
+
+def test_no_password_is_shown_with_what_a_file_says(read):
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    found = read(
+        DISTRIBUTED
+        + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        + f'sasl.jaas.config={login} username="u" password="hush";\n'
+    )
+    assert found.client["sasl.password"] == "hush"
+    assert "hush" not in repr(found)
+
+
+def test_what_kafkas_own_providers_fetch_from_files_is_fetched(read, tmp_path):
+    (tmp_path / "secrets.properties").write_text("servers=c:9092\nuser=me\n")
+    (tmp_path / "password").write_text("hush")
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    provider = "org.apache.kafka.common.config.provider."
+    text = (
+        DISTRIBUTED.replace("a:9092,b:9092", f"${{file:{tmp_path}/secrets.properties:servers}}")
+        + "config.providers=file, dir\n"
+        + f"config.providers.file.class={provider}FileConfigProvider\n"
+        + f"config.providers.dir.class={provider}DirectoryConfigProvider\n"
+        + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        + f'sasl.jaas.config={login} username="${{file:{tmp_path}/secrets.properties:user}}" '
+        + f'password="${{dir:{tmp_path}:password}}";\n'
+    )
+    found = read(text)
+    assert found.bootstrap == "c:9092"
+    assert found.client["sasl.username"] == "me"
+    assert found.client["sasl.password"] == "hush"
+    left = mistakes(read, text.replace(":user}", ":none}"))
+    assert "sasl.jaas.config: its config provider" in left
+    outside = text.replace(f"${{dir:{tmp_path}:password}}", f"${{dir:{tmp_path}:../password}}")
+    assert "sasl.jaas.config: its config provider" in mistakes(read, outside)
+
+
+def test_a_mirror_maker_says_where_both_ends_of_its_flows_are(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = west, east, far\n"
+        "west.bootstrap.servers = w1:9092, w2:9092\n"
+        "east.bootstrap.servers = e:9092\neast.security.protocol = SSL\n"
+        "far.bootstrap.servers = f:9092\nfar.security.protocol = SSL\n"
+        "far.ssl.truststore.location = /far.jks\n"
+    )
+    found = mirror_clusters(path)
+    assert sorted(found) == ["east", "west"]
+    assert found["west"].addresses == {"w1:9092", "w2:9092"}
+    assert found["east"].properties["security.protocol"] == "ssl"
+
+
+def test_a_workers_file_names_no_cluster_by_an_alias(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text(DISTRIBUTED)
+    assert mirror_clusters(path) == {}
+    assert not has_flows(path)
+    path.write_text(MIRROR)
+    assert has_flows(path)

@@ -1,0 +1,229 @@
+"""Topics in memory and files, named by a worker's properties, read as a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from offsetwatch.clients.kafka.whole_topic import HEADER
+from offsetwatch.config import Kafka
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox.store.worker_config import Distributed, worker_config
+from offsetwatch.toolbox.store.worker_storage import (
+    StoragePlace,
+    _DistributedSite,
+    plan_write,
+    storage_of,
+)
+
+from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
+
+WORKER = """
+bootstrap.servers=a:9092
+group.id=connect
+offset.storage.topic=offsets
+config.storage.topic=configs
+"""
+FILE = '{"filename":"/x"}'
+KEY = b'["c",{"filename":"/x"}]'
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    made = FakeKafka()
+    made.create("offsets", 3)
+    made.create("configs", 1)
+    made.produce("offsets", KEY, b'{"position":1}', partition=2)
+    return made
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    path = tmp_path / "worker.properties"
+    path.write_text(WORKER)
+    return path
+
+
+def place_of(kafka: FakeKafka, properties: Path, **more) -> StoragePlace:
+    worker = worker_config(properties, flow=None, translate=True)
+    assert isinstance(worker, Distributed)
+    admin = FakeAdmin(kafka)
+    site = _DistributedSite(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
+    return StoragePlace(site, **more)
+
+
+def configured(kafka: FakeKafka, name: str, **settings: str) -> None:
+    body = ",".join(f'"{key.replace("_", ".")}":"{value}"' for key, value in settings.items())
+    kafka.produce("configs", f"connector-{name}".encode(), b'{"properties":{%s}}' % body.encode())
+
+
+def test_connectors_are_those_with_offsets_and_those_that_are_configured(kafka, properties):
+    configured(kafka, "new", connector_class=SOURCE)
+    configured(kafka, "sink", connector_class=SINK)
+    configured(kafka, "deleted", connector_class=SOURCE)
+    kafka.produce("configs", b"connector-deleted", None)
+    place = place_of(kafka, properties)
+    assert place.name == "east/offsets"
+    assert place.connectors() == ("c", "new")
+    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert place.pairs("new") == ()
+    assert place.notes("c") == ()
+
+
+def test_the_state_that_it_comes_back_in_is_known_from_the_config_topic(kafka, properties):
+    configured(kafka, "c", connector_class=SOURCE)
+    configured(kafka, "d", connector_class=SOURCE)
+    kafka.produce("configs", b"target-state-d", b'{"state":"PAUSED","state.v2":"STOPPED"}')
+    place = place_of(kafka, properties)
+    assert [place.state(name) for name in ("c", "d", "unknown")] == ["started", "stopped", None]
+    assert place.settings("c").class_name == SOURCE
+    assert place.settings("unknown") is None
+
+
+def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties):
+    kafka.create("own", 3)
+    kafka.produce("own", b'["c",{"filename":"/y"}]', b'{"position":5}', partition=1)
+    configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
+    kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
+    place = place_of(kafka, properties)
+    assert place.pairs("c") == (Pair('{"filename":"/y"}', '{"position":5}'),)
+    assert "1 offset(s) under its name in east/offsets are not used" in place.notes("c")[0]
+    assert place.plan_reset("c").where == "east/own"
+    assert place.subject("c").place == "id-of-east/own"
+
+
+def test_a_topic_of_its_own_that_is_not_there_yet_has_nothing_and_takes_nothing(kafka, properties):
+    configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
+    place = place_of(kafka, properties)
+    assert place.pairs("c") == ()
+    assert "not there yet" in place.notes("c")[0]
+    with pytest.raises(Refused, match="no such topic"):
+        place.plan_write("c", (Pair(FILE, '{"position":2}'),))
+
+
+def test_offsets_on_another_cluster_are_refused(kafka, properties):
+    configured(
+        kafka,
+        "c",
+        connector_class=SOURCE,
+        offsets_storage_topic="own",
+        producer_override_bootstrap_servers="west-1:9092",
+    )
+    place = place_of(kafka, properties)
+    with pytest.raises(Refused, match="another Kafka cluster"):
+        place.pairs("c")
+
+
+def test_the_workers_own_topic_has_to_be_there(kafka, properties):
+    kafka.delete("offsets")
+    with pytest.raises(NotFound):
+        place_of(kafka, properties).connectors()
+
+
+def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
+    kafka.delete("configs")
+    place = place_of(kafka, properties)
+    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert "may keep its offsets in another one" in place.notes("c")[0]
+    for step in (place.plan_reset, lambda name: place.plan_write(name, (Pair(FILE, None),))):
+        with pytest.raises(Refused, match=r"config\.storage\.topic"):
+            step("c")
+
+
+def test_the_past_is_every_record_that_is_still_there(kafka, properties):
+    kafka.create("own", 1)
+    kafka.produce("own", b'["d",{"filename":"/y"}]', b'{"position":5}', at=30.0)
+    configured(kafka, "d", connector_class=SOURCE, offsets_storage_topic="own")
+    kafka.produce("offsets", b'["d",{"filename":"/y"}]', b'{"position":4}', at=20.0)
+    kafka.produce("offsets", b'["c", {"filename":"/x"}]', b'{"position":7}')
+    kafka.produce("offsets", KEY, None, partition=2, at=40.0, headers=((HEADER, b"1"),))
+    told: list[int] = []
+    place = place_of(kafka, properties, progress=lambda done, _total: told.append(done))
+    found = list(place.from_beginning(None))
+    assert [(at.connector, at.pair.offset, at.kpartition, at.koffset) for at in found] == [
+        ("c", '{"position":1}', 2, 0),
+        ("c", None, 2, 1),
+        ("d", '{"position":5}', 0, 0),
+    ]
+    assert found[1].at == 40.0
+    assert [at.connector for at in place.from_beginning(frozenset({"d"}))] == ["d"]
+    assert told
+
+
+def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
+    place = place_of(kafka, properties)
+    wanted = (Pair(FILE, '{"position":2}'),)
+    step = plan_write(place, "c", wanted)
+    assert step.where == "east/offsets"
+    assert step.pairs == wanted
+    assert [at.kpartition for at in step.records] == [2]
+    assert plan_write(place, "c", place.pairs("c")).records == ()
+    subject = place.subject("c")
+    assert (subject.driver, subject.kind, subject.identity) == ("storage", "source", "id-of-east")
+
+
+def test_who_is_in_the_way_is_asked_of_the_group(kafka, properties):
+    place = place_of(kafka, properties)
+    assert place.busy("c") == ()
+    kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
+    assert "connect-1" in place.busy("c")[0]
+
+
+def test_a_mirrors_place_names_its_flow(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
+    )
+    place = storage_of(path)
+    assert place.flow == ("A", "B")
+    assert place.name == "b:1/mm2-offsets.A.internal"
+    place.close()
+    named = storage_of(path, kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A")
+    assert named.name == "east/mm2-offsets.B.internal"
+    named.close()
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Path:
+    file = tmp_path / "connect.offsets"
+    file.write_bytes(write_offsets_file(((KEY, b'{"position":1}'), (b"gone", None))))
+    path = tmp_path / "standalone.properties"
+    path.write_text(f"bootstrap.servers=a:1\noffset.storage.file.filename={file}\n")
+    return path
+
+
+def test_a_standalone_workers_place_is_its_file(standalone):
+    place = storage_of(standalone)
+    assert place.name == str(standalone.with_name("connect.offsets"))
+    assert place.connectors() == ("c",)
+    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert place.state("c") is None
+    assert place.identity() is None
+    assert place.subject("c").place == place.name
+    assert place.subject("c").kind == ConnectorKind.SOURCE
+    assert place.plan_write("c", (Pair(FILE, None),)).records[0].kpartition is None
+    with pytest.raises(Refused, match="no past"):
+        list(place.from_beginning(None))
+
+
+def test_a_worker_that_has_not_written_its_file_yet_has_no_offsets(standalone):
+    standalone.with_name("connect.offsets").unlink()
+    place = storage_of(standalone)
+    assert place.connectors() == ()
+    assert len(place.plan_write("c", (Pair(FILE, '{"position":1}'),)).records) == 1
+
+
+def test_a_file_in_a_folder_that_is_not_there_is_not_an_empty_one(standalone):
+    standalone.write_text("offset.storage.file.filename=/no/such/folder/connect.offsets")
+    with pytest.raises(NotFound):
+        storage_of(standalone).connectors()
+
+
+def test_a_standalone_worker_has_no_flows(standalone):
+    with pytest.raises(ConfigError):
+        storage_of(standalone, flow="A->B")

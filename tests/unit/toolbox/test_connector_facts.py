@@ -1,0 +1,168 @@
+"""Facts about connectors, asked of librdkafka's in-process broker and of a worker made of a
+socket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from offsetwatch.config import Connect, Kafka, parse
+from offsetwatch.errors import Malformed, NotFound, TimedOut
+from offsetwatch.model.connectors import (
+    ConnectorKind,
+    ConnectorSettings,
+    MirrorSettings,
+    SinkSettings,
+)
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox import connector_facts
+from offsetwatch.toolbox.connector_facts import Kafkas
+from offsetwatch.toolbox.validation import LogBounds
+
+from tests.fakes.broker import PARTITIONS, MockBroker
+from tests.fakes.worker import ok, serving
+from tests.unit.toolbox.mirror.test_copy_costs import mirror
+
+ORDERS, MISSING = TopicPartition("orders", 0), TopicPartition("missing", 0)
+PRESENT = (Pair('{"a":1}', '{"b":2}'),)
+
+
+@pytest.fixture(scope="module")
+def west() -> Iterator[MockBroker]:
+    made = MockBroker()
+    for number in range(5):
+        made.produce("orders", b"k", b"v", at=100.0 + number)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def kafkas(west: MockBroker) -> Iterator[Kafkas]:
+    east = MockBroker()
+    made = Kafkas(
+        {"west": Kafka(bootstrap=west.bootstrap), "east": Kafka(bootstrap=east.bootstrap)}
+    )
+    yield made
+    made.close()
+    east.stop()
+
+
+def of(mirror_settings: MirrorSettings) -> ConnectorSettings:
+    return ConnectorSettings(kind=ConnectorKind.MIRROR, class_name="M", mirror=mirror_settings)
+
+
+def from_west(west: MockBroker, **changes) -> ConnectorSettings:
+    return of(replace(mirror(), source_addresses=frozenset({west.bootstrap}), **changes))
+
+
+def gathered(kafkas: Kafkas, settings: ConnectorSettings | None, **more) -> connector_facts.Facts:
+    wanted = (ORDERS, MISSING, TopicPartition("orders", PARTITIONS), TopicPartition("orders", -1))
+    return connector_facts.gather(
+        "c", settings, PRESENT, wanted, kafkas=kafkas, home="east", **more
+    )
+
+
+def test_a_mirrors_logs_are_those_of_the_cluster_that_its_addresses_name(west, kafkas):
+    found = gathered(kafkas, from_west(west))
+    assert found.topics == {"orders": PARTITIONS}
+    assert found.logs == {ORDERS: LogBounds(0, 5)}
+    assert (found.present, found.unknown) == (PRESENT, ())
+    assert found.mirror is not None
+
+
+def test_the_configuration_can_name_what_no_address_tells(kafkas):
+    found = gathered(kafkas, of(mirror()), upstream="west")
+    assert found.logs == {ORDERS: LogBounds(0, 5)}
+
+
+def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
+    found = gathered(kafkas, of(mirror()))
+    assert (found.topics, found.logs) == (None, {})
+    assert "west:9092" in found.unknown[0]
+    assert "under flows" in found.unknown[0]
+
+
+def test_a_sink_reads_where_it_was_told_to_and_else_where_its_workers_are(west, kafkas):
+    away = SinkSettings("connect-c", frozenset({west.bootstrap}))
+    sink = ConnectorSettings(kind=ConnectorKind.SINK, class_name="S", sink=away)
+    assert gathered(kafkas, sink).logs == {ORDERS: LogBounds(0, 5)}
+    usual = replace(sink, sink=SinkSettings("connect-c", frozenset()))
+    at_home = connector_facts.gather("c", usual, (), (ORDERS,), kafkas=kafkas, home="west")
+    assert at_home.logs == {ORDERS: LogBounds(0, 5)}
+    lost = replace(sink, sink=SinkSettings("connect-c", frozenset({"far:1"})))
+    assert "far:1" in gathered(kafkas, lost).unknown[0]
+    homeless = connector_facts.gather("c", usual, (), (ORDERS,), kafkas=kafkas, home=None)
+    assert "--kafka" in homeless.unknown[0]
+
+
+def test_of_other_sources_no_cluster_is_asked(kafkas):
+    settings = ConnectorSettings(kind=ConnectorKind.SOURCE, class_name="F", filename="/in")
+    found = gathered(kafkas, settings)
+    assert (found.topics, found.unknown, found.filename) == (None, (), "/in")
+
+
+def test_without_a_configuration_nothing_is_known_and_that_is_said(kafkas):
+    found = gathered(kafkas, None)
+    assert found.kind is ConnectorKind.UNKNOWN
+    assert "--connect" in found.unknown[0]
+
+
+def test_a_position_is_as_old_as_the_record_that_stands_there(kafkas):
+    found = connector_facts.record_times(kafkas, "west", {ORDERS: 3}, committed=False)
+    assert found == {ORDERS: 103.0}
+    assert connector_facts.record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}
+    assert connector_facts.record_times(kafkas, "west", {}, committed=False) == {}
+
+
+def test_a_position_whose_record_does_not_come_in_time_is_not_one_without_an_age(
+    kafkas, monkeypatch
+):
+    monkeypatch.setattr(connector_facts.ProbeReader, "first", lambda *_: {})
+    with pytest.raises(TimedOut, match="no record of orders-0 came within 30 s"):
+        connector_facts.record_times(kafkas, "west", {ORDERS: 3}, committed=False)
+
+
+def worker(body: object) -> Iterator[Connect]:
+    with serving(ok(json.dumps(body).encode())) as found:
+        yield Connect(name="lab", kafka="east", url=found.url)
+
+
+def entry(name: str, **config: str) -> dict[str, object]:
+    status = {"connector": {"state": "RUNNING"}, "tasks": [], "type": "source"}
+    return {name: {"status": status, "info": {"config": config, "type": "source"}}}
+
+
+def test_a_connector_is_found_by_its_name_with_its_settings():
+    for connect in worker(entry("c", **{"connector.class": "FileStreamSource", "file": "/in"})):
+        assert connector_facts.settings_of(connector_facts.one_of(connect, "c")).filename == "/in"
+        with pytest.raises(NotFound, match=r"no connector d \(it has: c\)"):
+            connector_facts.one_of(connect, "d")
+    for connect in worker(entry("orders-source")):
+        with pytest.raises(NotFound, match="did you mean orders-source"):
+            connector_facts.one_of(connect, "order-source")
+
+
+def test_a_worker_that_lists_something_else_is_not_believed():
+    for connect in worker([]):
+        with pytest.raises(Malformed):
+            connector_facts.listed(connect)
+
+
+def test_a_named_flow_says_where_its_connector_copies_from():
+    config = parse(
+        {
+            "kafka": {"east": {"bootstrap": "e:1"}, "west": {"bootstrap": "w:1"}},
+            "connect": [{"name": "mm2", "kafka": "east", "offsets_topic": "mm2-offsets"}],
+            "flows": [
+                {"source": "w", "target": "e", "upstream": "west", "downstream": "east"},
+            ],
+        },
+        {},
+    )
+    assert connector_facts.named_upstream(config, "mm2", "MirrorSourceConnector") == "west"
+    assert connector_facts.named_upstream(config, "mm2", "other") is None
+    assert connector_facts.named_upstream(config, "lab", "MirrorSourceConnector") is None

@@ -1,0 +1,400 @@
+"""What is refused before Connect is asked, driven by what Connect 4.3.1 answered to each request.
+
+`connect-alter.json` holds requests to alter the offsets of stopped connectors, as they were sent,
+with the status and the message that came back. Two hundred is no proof that a request made sense.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.toolbox import documents
+from offsetwatch.toolbox.validation import (
+    Facts,
+    LogBounds,
+    Problem,
+    Request,
+    named_partitions,
+    notes,
+    problems,
+)
+
+from tests.unit.toolbox.worlds import file_source, mirror, mirror_settings, sink, unknown_type
+
+CASES = json.loads((Path(__file__).parents[2] / "golden" / "connect-alter.json").read_text())
+WORLDS = {"t-src": file_source(), "t-sink": sink(), "mm2-source": mirror()}
+
+SOUND = {
+    "STOPPED source, PATCH: valid patch",
+    "STOPPED source, PATCH: same patch again",
+    "STOPPED source, PATCH: null offset tombstones one partition",
+    "STOPPED sink, PATCH: valid",
+    "STOPPED sink, PATCH: null offset",
+    "STOPPED mm2, PATCH: valid",
+    "STOPPED mm2, PATCH: null offset",
+    "STOPPED mm2, PATCH: restore",
+}
+
+# What Connect answered 200 to: (where, what is wrong, what would be right).
+ACCEPTED_THOUGH_WRONG = {
+    "STOPPED source, PATCH: null offset for unknown partition": (
+        "offsets[0].partition.filename",
+        '"/nowhere" is not the file that it reads',
+        '"filename": "/data/t.txt"',
+    ),
+    "STOPPED source, PATCH: extra offset field": (
+        "offsets[0].offset.note",
+        "a FileStreamSourceConnector has no such field",
+        'leave it out: like {"position":123}',
+    ),
+    "STOPPED source, PATCH: duplicate partition in one request": (
+        "offsets[1]",
+        'the same partition as offsets[0]: {"filename":"/data/t.txt"}',
+        "give every partition once",
+    ),
+    "STOPPED source, PATCH: other partition added": (
+        "offsets[0].partition.filename",
+        '"/other.txt" is not the file that it reads',
+        '"filename": "/data/t.txt"',
+    ),
+    "STOPPED sink, PATCH: string number": (
+        "offsets[0].offset.kafka_offset",
+        '"12" is no whole number',
+        '"kafka_offset": 12',
+    ),
+    "STOPPED sink, PATCH: partition as string": (
+        "offsets[0].partition.kafka_partition",
+        '"0" is no whole number',
+        '"kafka_partition": 0',
+    ),
+    "STOPPED sink, PATCH: beyond log end": (
+        "offsets[0].offset.kafka_offset",
+        "1000000 is past the end: the last record of tlines-0 is 499",
+        "0 to 500, the NEXT record to read (500 waits for new ones)",
+    ),
+    "STOPPED mm2, PATCH: wrong cluster alias": (
+        "offsets[0].partition.cluster",
+        '"north" is not the alias that it copies from',
+        '"cluster": "west"',
+    ),
+    "STOPPED mm2, PATCH: extra partition key": (
+        "offsets[0].partition.x",
+        "a MirrorSourceConnector has no such field",
+        "leave it out",
+    ),
+    "STOPPED mm2, PATCH: extra offset key": (
+        "offsets[0].offset.x",
+        "a MirrorSourceConnector has no such field",
+        'leave it out: like {"offset":123}',
+    ),
+    "STOPPED mm2, PATCH: beyond end": (
+        "offsets[0].offset.offset",
+        "99999999 is past the end: the last record of orders-0 is 4999",
+        "0 to 4999, the LAST record copied (for X to be the next: X-1); null starts at the first",
+    ),
+    "STOPPED mm2, PATCH: unknown topic": (
+        "offsets[0].partition.topic",
+        "there is no topic zzz where it reads",
+        "name one that exists",
+    ),
+    "STOPPED mm2, PATCH: null offset wrong alias": (
+        "offsets[0].partition.cluster",
+        '"north" is not the alias that it copies from',
+        '"cluster": "west"',
+    ),
+}
+
+
+def found(case: dict[str, object], facts: Facts) -> tuple[Problem, ...]:
+    """What we say of a PATCH body, all the way."""
+    connector = str(case["connector"])
+    document = documents.parse(str(case["body"]).encode(), patch_of=connector)
+    if not isinstance(document, documents.Document):
+        return document
+    (section,) = document.sections
+    return problems(Request(connector, section.pairs, section.where), facts)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_every_request_is_refused_unless_it_is_sound(case: dict[str, object]) -> None:
+    said = found(case, WORLDS[str(case["connector"])])
+    assert bool(said) == (case["case"] not in SOUND)
+    assert all(problem.wrong for problem in said)
+
+
+@pytest.mark.parametrize("name", ACCEPTED_THOUGH_WRONG)
+def test_what_connect_accepts_though_it_is_wrong_is_told_with_what_would_be_right(
+    name: str,
+) -> None:
+    case = next(case for case in CASES if case["case"] == name)
+    assert case["status"] == 200
+    where, wrong, right = ACCEPTED_THOUGH_WRONG[name]
+    (said,) = found(case, WORLDS[str(case["connector"])])
+    assert said.where == where
+    assert said.wrong == wrong
+    assert right in said.right
+
+
+def test_no_case_that_connect_accepts_is_left_unjudged() -> None:
+    accepted = {case["case"] for case in CASES if case["status"] == 200}
+    assert accepted == SOUND | set(ACCEPTED_THOUGH_WRONG)
+
+
+def ask(facts: Facts, *pairs: tuple[str, str | None], allow_new: bool = False) -> list[str]:
+    request = Request(
+        facts.connector, tuple(Pair(*pair) for pair in pairs), "c", allow_new=allow_new
+    )
+    return [str(problem) for problem in problems(request, facts)]
+
+
+def test_an_entry_without_an_offset_is_no_reset() -> None:
+    said = documents.parse(b'{"c": [{"partition": {"filename": "/data/t.txt"}}]}')
+    (problem,) = said if isinstance(said, tuple) else ()
+    assert "take for a reset" in problem.wrong
+    assert '"offset": null' in problem.right
+
+
+ORDERS = '{"cluster":"west","partition":0,"topic":"orders"}'
+
+
+@pytest.mark.parametrize(
+    ("offset", "ends"),
+    [
+        (98, "c[0].offset.offset: 98 is before the first record of orders-0, which is 100"),
+        (99, None),
+        (4999, None),
+        (5000, "c[0].offset.offset: 5000 is past the end: the last record of orders-0 is 4999"),
+    ],
+)
+def test_a_mirror_has_copied_a_record_that_is_there_or_the_one_before_the_first(
+    offset: int, ends: str | None
+) -> None:
+    facts = mirror(logs={TopicPartition("orders", 0): LogBounds(100, 5000)})
+    said = ask(facts, (ORDERS, f'{{"offset":{offset}}}'))
+    assert [line.split(";")[0] for line in said] == ([] if ends is None else [ends])
+
+
+@pytest.mark.parametrize(("offset", "sound"), [(99, False), (100, True), (500, True), (501, False)])
+def test_a_sink_reads_a_record_next_that_is_there_or_the_one_to_come(
+    offset: int, sound: bool
+) -> None:
+    facts = sink(logs={TopicPartition("tlines", 0): LogBounds(100, 500)})
+    pair = ('{"kafka_partition":0,"kafka_topic":"tlines"}', f'{{"kafka_offset":{offset}}}')
+    assert (ask(facts, pair) == []) is sound
+
+
+def test_of_an_empty_partition_no_record_can_have_been_copied() -> None:
+    facts = mirror(logs={TopicPartition("orders", 0): LogBounds(0, 0)})
+    (said,) = ask(facts, (ORDERS, '{"offset":0}'))
+    assert said.endswith(
+        "orders-0 is empty, its next record will be 0; only null: null starts at the first record"
+    )
+
+
+def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
+    facts = mirror(mirror=mirror_settings(from_start=False))
+    (said,) = ask(facts, (ORDERS, '{"offset":5000}'))
+    assert said.endswith("null starts at the END")
+    (note,) = notes(Request("c", (Pair(ORDERS, None),), "c"), facts)
+    assert "starts at the END" in note
+
+
+def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
+    pair = (ORDERS, '{"offset":0}')
+    assert ask(mirror(), pair) == []
+    (note,) = notes(Request("c", (Pair(*pair),), "c"), mirror())
+    assert "the next is record 1; null starts with record 0" in note
+
+
+def test_a_file_that_nobody_names_may_be_one_that_was_read_before() -> None:
+    facts = file_source(filename=None)
+    pair = ('{"filename":"/other"}', '{"position":0}')
+    assert ask(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
+    (said,) = ask(facts, pair)
+    assert "never there before" in said
+    assert ask(facts, pair, allow_new=True) == []
+    assert ask(facts, (pair[0], None)) == []
+
+
+def test_all_problems_are_told_at_once() -> None:
+    said = ask(
+        mirror(),
+        ('{"cluster":"north","partition":7,"topic":"orders"}', '{"offset":1}'),
+        ('{"cluster":"west","partition":0,"topic":"ordres"}', '{"offset":"1"}'),
+    )
+    assert [line.split(":")[0] for line in said] == [
+        "c[0].partition.cluster",
+        "c[0].partition.partition",
+        "c[1].partition.topic",
+        "c[1].offset.offset",
+    ]
+    assert "did you mean orders?" in said[2]
+
+
+def test_a_topic_named_as_it_is_called_downstream_is_told_its_name_upstream() -> None:
+    (said,) = ask(mirror(), ('{"cluster":"west","partition":0,"topic":"west.orders"}', None))
+    assert said.endswith("upstream it is orders")
+
+
+def test_what_is_not_known_is_refused_once_with_what_to_configure() -> None:
+    facts = mirror(topics=None, logs={}, unknown=("add a cluster with 127.0.0.1:29192 to kafka:",))
+    (said,) = ask(facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}'))
+    assert said.startswith("c: the first and last record of orders-0, x-0 cannot be read")
+    assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in said
+
+
+def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -> None:
+    facts = mirror(topics=None, logs={}, mirror=None)
+    assert len(ask(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
+    assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
+    request = Request("c", (Pair(ORDERS, '{"offset":1}'),), "c", allow_new=True)
+    (note,) = notes(request, facts)
+    assert "orders-0 has records of these offsets could not be read" in note
+
+
+def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
+    facts = Facts("c", ConnectorKind.UNKNOWN, "", present=(Pair(ORDERS, '{"offset":1}'),))
+    (said,) = ask(facts, (ORDERS, '{"offset":2}'))
+    assert "orders-0 cannot be read" in said
+    assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
+
+
+def test_a_partition_that_is_removed_needs_no_log() -> None:
+    assert ask(mirror(topics=None, logs={}), (ORDERS, None)) == []
+    assert named_partitions((Pair(ORDERS, None),)) == frozenset()
+    assert named_partitions((Pair(ORDERS, "{}"),)) == {TopicPartition("orders", 0)}
+
+
+def test_a_dead_entry_can_be_removed_whatever_it_looks_like() -> None:
+    dead = '{"cluster":"north","partition":"0","topic":"orders","x":1}'
+    facts = mirror(present=(Pair(dead, '{"offset":4000}'),))
+    assert ask(facts, (dead, None)) == []
+    assert ask(facts, (dead, '{"offset":3}')) != []
+
+
+def test_a_topic_that_no_task_copies_is_refused_unless_that_is_about_to_change() -> None:
+    facts = mirror(assigned=frozenset({TopicPartition("orders", 0)}))
+    pair = ('{"cluster":"west","partition":1,"topic":"payments"}', '{"offset":3}')
+    (said,) = ask(facts, pair)
+    assert "none of its tasks copies payments-1; it copies: orders" in said
+    assert ask(facts, pair, allow_new=True) == []
+    assert ask(replace(facts, assigned=None), pair) == []
+
+
+def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
+    pair = ('{"kafka_partition":0,"kafka_topic":"lines"}', '{"kafka_offset":3}')
+    (said,) = ask(sink(), pair)
+    assert "it does not read lines; it reads: tlines" in said
+
+
+@pytest.mark.parametrize(
+    ("partition", "said"),
+    [
+        ("0", None),
+        ("1", "orders has no partition 1; only 0"),
+        ("2147483647", "orders has no partition 2147483647; only 0"),
+        ("2147483648", "no partition has the number 2147483648; up to 2147483647"),
+        ("-1", "-1 is negative; from 0"),
+    ],
+)
+def test_a_partition_is_one_that_the_topic_has(partition: str, said: str | None) -> None:
+    where = f'{{"cluster":"west","partition":{partition},"topic":"orders"}}'
+    found = ask(mirror(), (where, '{"offset":1}'))
+    assert found == ([] if said is None else [f"c[0].partition.partition: {said}"])
+
+
+@pytest.mark.parametrize(("topic", "right"), [("7", '"topic": "7"'), ("null", '"topic": "…"')])
+def test_a_topic_is_a_text(topic: str, right: str) -> None:
+    (said,) = ask(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
+    assert said == f"c[0].partition.topic: {topic} is no text; {right}"
+
+
+def test_the_number_of_a_partition_is_no_truth_value() -> None:
+    (said,) = ask(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
+    assert "true is no whole number" in said
+
+
+def test_a_connector_of_an_unknown_type_may_use_the_partitions_that_it_has_used() -> None:
+    assert ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":3,"mark":"b"}')) == []
+    (said,) = ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'))
+    assert said == (
+        'c[0].partition: never there before; did you mean {"shard":"eu-1"}?; '
+        "--allow-new if it is to be made"
+    )
+    assert ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'), allow_new=True) == []
+
+
+def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
+    (said,) = ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":"3","mark":"b"}'))
+    assert said.startswith('c[0].offset.at: "3" is a text, where it has 17; a whole number')
+
+
+def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
+    pair = ('{"table":"t"}', '{"incrementing":"3"}')
+    jdbc = unknown_type(present=(), class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
+    (said,) = ask(jdbc, pair, allow_new=True)
+    assert "at which its task would fail" in said
+    assert ask(unknown_type(present=()), pair, allow_new=True) == []  # another class may take it
+
+
+def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is_asked_for() -> (
+    None
+):
+    pair = ('{"table":"t"}', '{"incrementing":"3"}')
+    nameless = unknown_type(present=(Pair(*pair),), class_name="")
+    (said,) = ask(nameless, pair)
+    assert "at which a task of jdbc would fail" in said
+    assert "--allow-new" in said
+    assert ask(nameless, pair, allow_new=True) == []
+
+
+def test_a_key_whose_bytes_nobody_can_tell_is_not_made() -> None:
+    (said,) = ask(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
+    assert "the bytes under which" in said
+
+
+@pytest.mark.parametrize("kind", ["Checkpoint", "Heartbeat"])
+def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
+    partition = {
+        "Checkpoint": '{"group":"g","partition":0,"topic":"west.orders"}',
+        "Heartbeat": '{"sourceClusterAlias":"west","targetClusterAlias":"east"}',
+    }[kind]
+    facts = Facts(
+        connector="c",
+        kind=ConnectorKind.MIRROR,
+        class_name=f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
+        present=(Pair(partition, '{"offset":0}'),),
+    )
+    (said,) = ask(facts, (partition, '{"offset":5}'))
+    assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in said
+    assert len(ask(facts, (partition, '{"offset":false}'))) == 1
+    assert ask(facts, (partition, None)) == []
+    assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
+    (note,) = notes(Request("c", (Pair(partition, None),), "c"), facts)
+    assert "this changes nothing" in note
+
+
+def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_meant() -> None:
+    count = 10_000
+    present = tuple(Pair(f'{{"shard":"eu-{at}"}}', '{"at":1}') for at in range(count))
+    facts = unknown_type(present=present)
+    said = ask(facts, *((f'{{"shard":"us-{at}"}}', '{"at":1}') for at in range(count)))
+    assert len(said) == count
+    assert "did you mean" in said[0]
+    assert said[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
+    request = Request("c", tuple(Pair(f'{{"s":{at}}}', None) for at in range(count)), "c")
+    (note,) = notes(request, facts)
+    assert "and 9995 more: has no offset" in note
+
+
+def test_nothing_to_remove_is_said_and_not_refused() -> None:
+    facts = replace(mirror(), present=())
+    assert ask(facts, (ORDERS, None)) == []
+    (note,) = notes(Request("c", (Pair(ORDERS, None),), "c"), facts)
+    assert "nothing to remove" in note
