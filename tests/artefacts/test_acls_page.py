@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from offsetwatch.cli import diagnosis
+from offsetwatch.cli.inspect import diagnosis
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.inspector import TopicShape
 from offsetwatch.remedy.engine.requests import of_step

@@ -88,7 +88,8 @@ PLANTS = {
         "import pyspark",
         "pyspark",
         into=(
-            "offsetwatch.cli.queries",
+            "offsetwatch.cli.history.queries",
+            "offsetwatch.cli.offsets",
             "offsetwatch.daemon",
             *(f"offsetwatch.history.{name}" for name in ["failover_report", "queries", "tables"]),
         ),

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
-from offsetwatch.cli.remote.listener import Asking, Listener, Problem, Reply
+from offsetwatch.cli.remote.control_client import Asking, Listener, Problem, Reply
 from offsetwatch.clients.kafka.inspector import parse_api_versions
 from offsetwatch.config import properties
 from offsetwatch.errors import ClientError, JournalDamaged, Malformed

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
-from offsetwatch.cli.moments import parse_time
-from offsetwatch.cli.queries import asof
+from offsetwatch.cli.common.time_arguments import parse_time
+from offsetwatch.cli.history.queries import asof
 from offsetwatch.errors import ConfigError
 
 from tests.fakes.worker import Worker, ok

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.cli.output import OutputFormat
+from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import ConfigError
 from offsetwatch.history.audit.differences import Finding, Kind, Span
 from offsetwatch.history.audit.slices import Reach, Slice
@@ -24,7 +24,7 @@ TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("so
 
 
 def asked(**more: Any) -> Any:
-    from offsetwatch.cli.audit import Asked
+    from offsetwatch.cli.history.audit import Asked
 
     given = {
         "config_path": Path("offsetwatch.yaml"),
@@ -63,7 +63,7 @@ DROPPED = Finding(Kind.LOST, 1, Span(12, 12), None, "a filter, possibly (Drop)")
 
 @pytest.mark.parametrize("name", ["west->east", "mm2-w"])
 def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
-    from offsetwatch.cli.audit import _flow
+    from offsetwatch.cli.history.audit import _flow
 
     assert _flow(TOPOLOGY, asked(flow=name)).connector == "mm2-w"
     assert _flow(TOPOLOGY, asked(flow="south->east", connect_cluster="z")).connector == "x"
@@ -80,7 +80,7 @@ def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
 def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
     more: dict[str, Any], said: str
 ) -> None:
-    from offsetwatch.cli.audit import _flow
+    from offsetwatch.cli.history.audit import _flow
 
     with pytest.raises(ConfigError, match=said) as raised:
         _flow(TOPOLOGY, asked(**more))
@@ -88,7 +88,7 @@ def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
 
 
 def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
-    from offsetwatch.cli.audit import _bounds
+    from offsetwatch.cli.history.audit import _bounds
 
     with pytest.raises(ConfigError, match="do not go with"):
         _bounds(asked(from_offset=1, until="1h ago"))
@@ -109,7 +109,7 @@ def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
 def test_only_what_nothing_explains_counts(
     findings: tuple[Finding, ...], accept: bool, unexplained: int
 ) -> None:
-    from offsetwatch.cli.audit import _document
+    from offsetwatch.cli.history.audit import _document
     from offsetwatch.history.audit.scope import Bounds
 
     document = _document(
@@ -121,7 +121,7 @@ def test_only_what_nothing_explains_counts(
 def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from offsetwatch.cli.audit import _print
+    from offsetwatch.cli.history.audit import _print
     from offsetwatch.history.audit.scope import Bounds
 
     _print(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], Bounds(share=0.5))
@@ -133,7 +133,7 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
 
 
 def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
-    from offsetwatch.cli.audit import _document, _write
+    from offsetwatch.cli.history.audit import _document, _write
     from offsetwatch.history.audit.scope import Bounds
 
     document = _document(flow("west", "mm2"), [audited(LOST)], Bounds(), asked())
@@ -154,7 +154,7 @@ def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_named_by_a_pair() -> None:
-    from offsetwatch.cli.audit import _named
+    from offsetwatch.cli.history.audit import _named
 
     assert _named(("orders=copy-orders", "a=b")) == {"orders": "copy-orders", "a": "b"}
     for wrong in ("orders", "orders=", "=copy"):

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from offsetwatch.cli import carrying, cli, plans
+from offsetwatch.cli import cli
+from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.plans import list as plans
 from offsetwatch.errors import JournalDamaged, Overtaken, Unfinished
 from offsetwatch.remedy.journal.journal import NAME, VERSION, Journal, line_hash
 from offsetwatch.remedy.model.approval import dossier
@@ -138,7 +140,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
         return bench.runner(driver)
 
     monkeypatch.setattr(plans, "driver_for", driver_for)
-    monkeypatch.setattr(carrying, "runner_of", runner_of)
+    monkeypatch.setattr(execute, "runner_of", runner_of)
     config = tmp_path / "offsetwatch.yaml"
     config.write_text(CONFIG)
     typed = ["plan", "recover", plan_id, "--state-dir", str(folder), "--config", str(config)]

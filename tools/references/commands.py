@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 from offsetwatch.cli import cli
-from offsetwatch.cli.options import DurationType
+from offsetwatch.cli.common.options import DurationType
 
 from tools.references.markdown import MADE, code, flowing, table
 

@@ -1,8 +1,9 @@
-"""The command line: verbs -> one call each, no logic. Heavy imports wait until a verb needs them.
+"""The command line: each verb makes one call and prints its result; no logic. Heavy imports wait.
 
-Exit codes, the same for every verb: 0 ok, 1 findings present, 2 usage or configuration, 3 denied by
-a guard, 4 the world changed, 5 in doubt or parked, 6 unauthorised, 7 the outside world could not be
-reached, 70 a bug, 130 interrupted by Ctrl-C.
+In: arguments, the configuration, answers of a daemon or of an own inspection. Out: tables, JSON and
+YAML on standard output, and an exit code, the same for every verb: 0 ok, 1 findings present,
+2 usage or configuration, 3 denied by a guard, 4 the world changed, 5 in doubt or parked,
+6 unauthorised, 7 the outside world could not be reached, 70 a bug, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,17 +22,8 @@ from typing import Any
 import click
 
 from offsetwatch import __version__
-from offsetwatch.cli import (
-    offset_commands,
-    output,
-    plan_commands,
-    quarantine_commands,
-    remedy_commands,
-)
-from offsetwatch.cli.connector_commands import connectors
-from offsetwatch.cli.history_commands import history
-from offsetwatch.cli.leaving import end_now
-from offsetwatch.cli.options import (
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import (
     config_option,
     output_options,
     reading_of,
@@ -40,7 +32,13 @@ from offsetwatch.cli.options import (
     timeout_option,
     watch_options,
 )
-from offsetwatch.cli.output import OutputFormat
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.process_exit import end_now
+from offsetwatch.cli.history.commands import history
+from offsetwatch.cli.offsets import commands
+from offsetwatch.cli.offsets.connector_commands import connectors
+from offsetwatch.cli.plans import commands as plan_commands
+from offsetwatch.cli.plans import quarantine_commands, switch_commands
 from offsetwatch.errors import (
     ClientError,
     ConfigError,
@@ -73,7 +71,7 @@ def run(config_path: Path) -> None:
     faulthandler.enable()
     with _nothing_drawn():
         from offsetwatch import config  # noqa: PLC0415
-        from offsetwatch.cli.logs import configure  # noqa: PLC0415
+        from offsetwatch.cli.common.logging import configure  # noqa: PLC0415
         from offsetwatch.daemon import run as daemon  # noqa: PLC0415
 
         loaded = config.load(config_path)
@@ -129,7 +127,7 @@ def status(*, output_format: OutputFormat, **how: Any) -> None:
     """
     run = runner_of(how, output_format)
     reading = reading_of(how)
-    from offsetwatch.cli import verbs  # noqa: PLC0415
+    from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
     sys.exit(run(partial(verbs.status, reading, output_format=output_format)))
 
@@ -142,7 +140,7 @@ def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) ->
     """Check every cluster and worker, read-only, and print what to fix. Exit code 1 with warnings
     or failures, 7 if something does not answer.
     """
-    from offsetwatch.cli import doctor  # noqa: PLC0415
+    from offsetwatch.cli.inspect import doctor  # noqa: PLC0415
 
     sys.exit(doctor.doctor(config_path, output_format=output_format, timeout_s=timeout_s))
 
@@ -162,7 +160,7 @@ def explain_connector(
     """
     run = runner_of(how, output_format)
     reading = reading_of(how)
-    from offsetwatch.cli import explain  # noqa: PLC0415
+    from offsetwatch.cli.inspect import explain  # noqa: PLC0415
 
     found = partial(
         explain.explain, reading, connector, connect_cluster, output_format=output_format
@@ -173,15 +171,15 @@ def explain_connector(
 for group in (
     connectors,
     history,
-    offset_commands.offsets,
+    commands.offsets,
     plan_commands.plan,
     plan_commands.journal,
     plan_commands.backup,
-    remedy_commands.restore,
-    remedy_commands.mode,
-    remedy_commands.pause,
-    remedy_commands.unpause,
-    remedy_commands.breaker,
+    switch_commands.restore,
+    switch_commands.mode,
+    switch_commands.pause,
+    switch_commands.unpause,
+    switch_commands.breaker,
     quarantine_commands.quarantine,
 ):
     cli.add_command(group)
@@ -207,7 +205,7 @@ def decode(topic_role: str, encoding: str | None, file: str) -> None:
     null where the record has none; other fields are passed on. Exit code 1 if a record is
     undecodable, 2 if a line is no record.
     """
-    from offsetwatch.cli import decoding  # noqa: PLC0415
+    from offsetwatch.cli.inspect import decode as decoding  # noqa: PLC0415
 
     sys.exit(decoding.decode(file, TopicRole(topic_role), encoding))
 
@@ -232,7 +230,7 @@ def decode(topic_role: str, encoding: str | None, file: str) -> None:
 )
 def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
     """Print a configuration of what Strimzi runs in a namespace."""
-    from offsetwatch.cli import discovered  # noqa: PLC0415
+    from offsetwatch.cli.inspect import discover as discovered  # noqa: PLC0415
 
     sys.exit(discovered.discover(namespace, kubeconfig, secrets_to))
 
@@ -241,7 +239,7 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
 @output_options
 def metrics(output_format: OutputFormat) -> None:
     """Print the metric catalogue."""
-    from offsetwatch.cli import verbs  # noqa: PLC0415
+    from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
     verbs.metrics(output_format=output_format)
 
@@ -250,7 +248,7 @@ def metrics(output_format: OutputFormat) -> None:
 @config_option
 def healthcheck(config_path: Path) -> None:
     """Exit 0 if the local daemon is healthy (for a container's probe)."""
-    from offsetwatch.cli import verbs  # noqa: PLC0415
+    from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
     sys.exit(verbs.healthcheck(config_path))
 

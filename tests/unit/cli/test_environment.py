@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from offsetwatch.cli import cli, options
-from offsetwatch.cli.access import Access
-from offsetwatch.cli.desk_options import access, desk_options
+from offsetwatch.cli import cli
+from offsetwatch.cli.common import options
+from offsetwatch.cli.plans.options import access, desk_options
+from offsetwatch.cli.plans.service_access import Access
 from offsetwatch.errors import ConfigError
 
 from tests.unit.remedy.offices import Bureau

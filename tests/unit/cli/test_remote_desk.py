@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from offsetwatch.cli import cli, deciding
-from offsetwatch.cli.remote.listener import BODY_BYTES_MAX, Listener
-from offsetwatch.cli.remote.remote_desk import RemoteDesk
+from offsetwatch.cli import cli
+from offsetwatch.cli.plans import approve
+from offsetwatch.cli.remote.control_client import BODY_BYTES_MAX, Listener
+from offsetwatch.cli.remote.service import RemoteDesk
 from offsetwatch.config import Control
 from offsetwatch.errors import (
     ConfigError,
@@ -160,7 +161,7 @@ def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere)
 
 def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere, monkeypatch):
     elsewhere.bureau.office._second_person = False
-    monkeypatch.setattr(deciding, "follow", lambda _at, plan_id: {"q1": 1}[plan_id])
+    monkeypatch.setattr(approve, "follow", lambda _at, plan_id: {"q1": 1}[plan_id])
     done = elsewhere.typed("ada", *RESTART, "--yes")
     assert done.exit_code == 1
     (row,) = elsewhere.bureau.another().plans()

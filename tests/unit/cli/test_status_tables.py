@@ -6,10 +6,11 @@ import re
 
 import pytest
 from offsetwatch import documents
-from offsetwatch.cli import listing, verbs
-from offsetwatch.cli.answers import Reading
-from offsetwatch.cli.offsets import OK, UNREAD
-from offsetwatch.cli.output import OutputFormat
+from offsetwatch.cli.common.daemon_answer import Reading
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.inspect import status as verbs
+from offsetwatch.cli.offsets import list as listing
+from offsetwatch.cli.offsets.documents import OK, UNREAD
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict

@@ -11,7 +11,8 @@ from pathlib import Path
 import offsetwatch.cli
 import pytest
 import yaml
-from offsetwatch.cli import carrying, output
+from offsetwatch.cli.common import output
+from offsetwatch.cli.offsets import execute
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.spark.downloads import cache_directory
 
@@ -120,9 +121,9 @@ def test_a_user_without_a_home_is_told_what_to_name(
     for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "OFFSETWATCH_CACHE"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="--state-dir"):
-        carrying.state_folder(None, None)
+        execute.state_folder(None, None)
     with pytest.raises(HistoryError, match="OFFSETWATCH_CACHE"):
         cache_directory()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert carrying.state_folder(None, None) == tmp_path / "offsetwatch" == cache_directory()
+    assert execute.state_folder(None, None) == tmp_path / "offsetwatch" == cache_directory()

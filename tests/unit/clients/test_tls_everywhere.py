@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from offsetwatch.cli.remote import listener
+from offsetwatch.cli.remote import control_client
 from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clients.kafka import inspector
 from offsetwatch.clients.kubernetes.access import Access
@@ -34,7 +34,7 @@ def ca(tmp_path_factory) -> Path:
         lambda _: Access(url="https://localhost").context(),
         lambda ca: Access(url="https://localhost", ca=ca.read_text()).context(),
         lambda _: Access(url="http://localhost").context(),
-        lambda ca: listener._tls(listener.Listener("https://localhost", ca_file=ca)),
+        lambda ca: control_client._tls(control_client.Listener("https://localhost", ca_file=ca)),
         lambda _: inspector._tls({"security.protocol": "SSL"}),
         lambda ca: inspector._tls({"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}),
     ],

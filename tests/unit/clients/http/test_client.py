@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from offsetwatch.cli.remote.listener import Asking
-from offsetwatch.cli.remote.listener import Listener as ControlListener
-from offsetwatch.cli.remote.read_listener import ReadListener, document
+from offsetwatch.cli.remote.control_client import Asking
+from offsetwatch.cli.remote.control_client import Listener as ControlListener
+from offsetwatch.cli.remote.read_client import ReadListener, document
 from offsetwatch.clients.connect.clock_probe import worker_time
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, Listener
 from offsetwatch.clients.connect.reader import ConnectReader

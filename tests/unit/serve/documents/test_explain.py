@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 from offsetwatch import documents
-from offsetwatch.cli import explain as cli_explain
+from offsetwatch.cli.inspect import explain as cli_explain
 from offsetwatch.decode.javamap import connect_key
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import SinkSettings, Task

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from offsetwatch import documents
-from offsetwatch.cli.told import print_findings
+from offsetwatch.cli.inspect.finding_tables import print_findings
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import (
     FINDINGS_MAX,

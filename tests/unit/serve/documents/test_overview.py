@@ -8,7 +8,7 @@ import shlex
 
 import httpx
 import pytest
-from offsetwatch.cli.plan_commands import plan_approve
+from offsetwatch.cli.plans.commands import plan_approve
 from offsetwatch.model.connector_conditions import urgency
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.serve.documents import overview, trends

@@ -1,0 +1,203 @@
+"""What a verb that reads prints: the document of a daemon, or the same one of a look of its own.
+
+The daemon is asked first. It has watched, so its verdicts are better, and it answers at once. Where
+none answers, or one that watches other clusters, or one that stands still, the look goes on from
+what a daemon remembered in `state_dir`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from offsetwatch import config as configuration
+from offsetwatch import documents
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.unread_clusters import Unread, unread
+from offsetwatch.cli.remote.own_daemon import Answer
+from offsetwatch.cli.remote.read_client import ASK_S, ReadListener, document
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Config
+from offsetwatch.config.identity import clusters_of, differences
+from offsetwatch.daemon import state_dir
+from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed
+from offsetwatch.model.moments import Moment
+from offsetwatch.serve.documents.status import UnreadInput
+from offsetwatch.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from offsetwatch.cli.common.own_inspection import OwnLook
+
+STALE_S: Final = 60.0
+DIFFERENCES_MAX: Final = 3
+
+
+class Reading(NamedTuple):
+    """How a verb that reads is to read.
+
+    config_path    None where only a daemon elsewhere is named
+    url            its read listener
+    timeout_s      for the whole command
+    direct         the clusters are asked, and no daemon
+    """
+
+    config_path: Path | None
+    url: str | None = None
+    timeout_s: float = 60.0
+    direct: bool = False
+
+    def loaded(self) -> Config | None:
+        """Return the configuration, if one is named. Raises ConfigError."""
+        return None if self.config_path is None else configuration.load(self.config_path)
+
+    def required(self) -> Config:
+        """Return the configuration, for a look of one's own. Raises ConfigError."""
+        found = self.loaded()
+        if found is None:
+            raise ConfigError(("--config: no daemon answers, and without it nothing can be read",))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """A document, and where it is from.
+
+    look    the look of our own that it was made of; None where a daemon answered
+    """
+
+    body: bytes
+    by: str
+    unread: tuple[Unread, ...]
+    config: Config | None
+    look: OwnLook | None = None
+
+
+class _Input(UnreadInput, frozen=True):
+    up: bool = True
+
+
+class _OfCluster(msgspec.Struct):
+    connect_cluster: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What the documents have in common, as far as it is needed here."""
+
+    at: Moment
+    ready: bool | None = None
+    waiting_for: tuple[str, ...] = ()
+    unread: tuple[UnreadInput, ...] = ()
+    inputs: tuple[_Input, ...] = ()
+    connect_cluster: str | None = None
+    judgements: tuple[_OfCluster, ...] = ()
+
+
+@contextmanager
+def answer(reading: Reading, path: str, make: Callable[[Snapshot], bytes]) -> Iterator[ReadAnswer]:
+    """The document at `path` of a daemon, or what `make` makes of an own look. Raises ConfigError,
+    TimedOut where nothing could be read, and ClientError where only a daemon could be asked.
+    """
+    began = time.monotonic()
+    told = of_daemon(reading, path)
+    if told is not None:
+        yield told
+        return
+    loaded = reading.required()
+    left_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
+    from offsetwatch.cli.common.own_inspection import looked  # noqa: PLC0415 - the clients, which take longest to load
+
+    with looked(loaded, left_s) as look:
+        if look.empty:
+            raise look.failure()
+        yield ReadAnswer(make(look.snapshot), _own(loaded), look.unread, loaded, look)
+
+
+def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
+    """Return the document at `path` of the daemon; None where it is better to look oneself. Raises
+    ClientError where a daemon elsewhere was named and does not answer, and ConfigError.
+    """
+    if reading.direct:
+        return None
+    loaded, elsewhere = reading.loaded(), reading.url is not None
+    listener = ReadListener(loaded, reading.url)
+    try:
+        answer = document(listener, path, min(ASK_S, reading.timeout_s))
+        if answer is None:
+            return None  # of a version that has no such document
+        if (
+            loaded is not None
+            and not elsewhere
+            and _is_of_others(answer, loaded, reading, listener)
+        ):
+            return None
+        head = documents.decode(answer.body, _Head)
+    except ClientError as exc:
+        if elsewhere:
+            raise
+        if isinstance(exc, Denied):
+            output.client_error(exc, "asking without the daemon")
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        if elsewhere:
+            raise Malformed(listener.where, "this is not a document of offsetwatch") from exc
+        return None
+    old_s = max(0.0, SystemClock().now() - head.at)
+    if loaded is not None and not elsewhere and not _serves(head, loaded, old_s):
+        return None
+    missing = (*head.unread, *(at for at in head.inputs if not at.up))
+    return ReadAnswer(
+        body=answer.body,
+        by=f"the daemon on {listener.where}, {output.age(old_s)} old",
+        unread=unread(missing, head.waiting_for, config=loaded),
+        config=loaded,
+    )
+
+
+def _is_of_others(answer: Answer, config: Config, reading: Reading, listener: ReadListener) -> bool:
+    """Say on standard error that the daemon is about other clusters than the file, if it is."""
+    if answer.clusters is None:
+        return False  # of a version that does not say
+    other = differences(clusters_of(config), answer.clusters)
+    if other:
+        more = f", and {len(other) - DIFFERENCES_MAX} more" if len(other) > DIFFERENCES_MAX else ""
+        output.error(
+            f"the daemon on {listener.where} has another configuration than {reading.config_path} "
+            f"({'; '.join(other[:DIFFERENCES_MAX])}{more}): reading without it. If it is this "
+            "file's daemon, let it read the file again (SIGHUP)"
+        )
+    return bool(other)
+
+
+def _serves(head: _Head, config: Config, old_s: float) -> bool:
+    """Return whether the daemon of this address can tell: it is about these clusters, is not stuck,
+    and knows anything at all.
+    """
+    knows = head.ready is not False or bool(head.judgements)
+    return old_s <= STALE_S and knows and _is_of(head, config)
+
+
+def _is_of(head: _Head, config: Config) -> bool:
+    """Return whether it is about the clusters of this configuration: another daemon may have the
+    address.
+    """
+    there = {at.connect_cluster for at in head.judgements}
+    if head.connect_cluster is not None:
+        there.add(head.connect_cluster)
+    return there <= {at.name for at in config.connect}
+
+
+def _own(config: Config) -> str:
+    folder = Path(config.state_dir)
+    if state_dir.read(folder, "judge") is not None:
+        return f"this command, from the clusters and from the state of a daemon in {folder}"
+    where = ReadListener(config).where
+    return (
+        f"this command alone: no daemon answers on {where}, and none left its state in {folder}. "
+        "A verdict needs three intervals of watching"
+    )

@@ -1,0 +1,63 @@
+"""Structured logs on standard error, configured once at start."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from contextlib import suppress
+from typing import TextIO, cast
+
+import structlog
+
+from offsetwatch.cli.common.output import visible
+
+
+def configure(level: str, style: str) -> None:
+    """Set up structlog; libraries' own records below WARNING are dropped."""
+    renderers: list[structlog.typing.Processor] = (
+        [_for_a_terminal, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if style == "console"
+        else [structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            *renderers,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        # It is written to and flushed, and nothing else.
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Lines(sys.stderr))),
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+
+
+class _Lines(io.TextIOBase):
+    """A stream for a log. What cannot be written is left out: where a log goes the disk may be
+    full, or whoever listened gone, and that is no reason to stop what the log is about.
+    """
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._to.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._to.flush()
+
+
+def _for_a_terminal(
+    _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Names in it are written by others. What is no text is shown by its repr, JSON escapes all."""
+    return {key: visible(at) if isinstance(at, str) else at for key, at in event.items()}

@@ -1,0 +1,308 @@
+"""Options that several verbs share. Called by the declarations of verbs; nothing heavy is imported.
+
+A change of a connector is dry, confirmed and journalled in one way for all.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from offsetwatch.cli.common.output import OutputFormat
+
+if TYPE_CHECKING:
+    from offsetwatch.cli.common.daemon_answer import Reading
+
+CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
+READ_VARIABLE: Final = "OFFSETWATCH_URL"
+_JSON: Final = "offsetwatch.json"
+CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
+_NO_CONFIG: Final = f"Name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}"
+_NO_DAEMON: Final = (
+    f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_VARIABLE}"
+)
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+def is_typed(context: click.Context, name: str) -> bool:
+    """Return whether an option was typed, and does not come from the environment or a default."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def with_config(command: str) -> str:
+    """Return a command of ours with the configuration that was typed for this one, so that it runs
+    as it is printed.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not is_typed(context, "config_path"):
+        return command
+    words = shlex.split(command)
+    at = words.index("--") if "--" in words else len(words)  # what follows is no option
+    return shlex.join((*words[:at], "--config", str(context.params["config_path"]), *words[at:]))
+
+
+def _default_config() -> Path | None:
+    return CONFIG_DEFAULT if CONFIG_DEFAULT.exists() else None
+
+
+def _required(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
+    if value is None:
+        raise click.MissingParameter(_NO_CONFIG, context, parameter)
+    return value
+
+
+def _optional(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """What is typed is processed first: a worker's own file needs no configuration beside it."""
+    alone = is_typed(context, "worker_config") and not is_typed(context, "kafka")
+    return None if alone and not is_typed(context, parameter.name or "") else value
+
+
+def _config(text: str, callback: Callable[..., Path | None]) -> Callable[[Declared], Declared]:
+    return click.option(
+        "-c",
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        envvar=CONFIG_VARIABLE,
+        show_envvar=True,
+        default=_default_config,
+        show_default=str(CONFIG_DEFAULT),
+        callback=callback,
+        help=text,
+    )
+
+
+config_option = _config("The YAML file.", _required)
+
+
+def optional_config_option(text: str) -> Callable[[Declared], Declared]:
+    """Of a verb that may be told otherwise where to look."""
+    return _config(text, _optional)
+
+
+def _url_or_config(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """What is typed is processed first: an address that was typed does without."""
+    if value is None and not (is_typed(context, "url") or os.environ.get(READ_VARIABLE)):
+        raise click.MissingParameter(_NO_DAEMON, context, parameter)
+    return value
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called that in messages."""
+
+    name = "whole number"
+
+
+class DurationType(click.ParamType[float]):
+    """A duration such as 30s, in seconds inside; a plain number is seconds.
+
+    minimum, maximum    bounds in seconds, both included
+    """
+
+    name = "duration"
+
+    def __init__(self, minimum: float = 0.0, maximum: float = math.inf) -> None:
+        self._minimum = minimum
+        self._maximum = maximum
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Return the bounds as they are written in help, those that say something."""
+        from offsetwatch.config.durations import format_duration  # noqa: PLC0415 - heavy
+
+        least = (f"at least {format_duration(self._minimum)}",) if self._minimum > 0 else ()
+        most = (f"at most {format_duration(self._maximum)}",) if self._maximum < math.inf else ()
+        return (*least, *most)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds. Raises BadParameter with the value and the right form."""
+        from offsetwatch.config.durations import format_duration, parse_duration  # noqa: PLC0415 - heavy
+
+        try:
+            seconds = parse_duration(str(value))
+        except ValueError as exc:
+            self.fail(str(exc), param, ctx)
+        for bound, than, broken in (
+            (self._minimum, "less", seconds < self._minimum),
+            (self._maximum, "more", seconds > self._maximum),
+        ):
+            if broken:
+                self.fail(f"{value} is {than} than {format_duration(bound)}", param, ctx)
+        return seconds
+
+
+def apply_options(verb: Declared, *options: Callable[[Declared], Declared]) -> Declared:
+    """Return the verb with these options. Help shows them in the reverse order."""
+    for option in options:
+        verb = option(verb)
+    return verb
+
+
+def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
+    """Return the `--timeout` of a command. A change has a longer default: Strimzi's operator may
+    take two minutes to begin with one.
+    """
+    return click.option(
+        "--timeout",
+        "timeout_s",
+        type=DurationType(1.0),
+        default=default,
+        show_default=True,
+        help="How long to wait for clusters to answer, and for each step of a change.",
+    )
+
+
+def daemon_options(verb: Declared) -> Declared:
+    """How the daemon is asked first, of a verb with a configuration of its own kind."""
+    return apply_options(
+        verb,
+        timeout_option(),
+        click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
+        click.option(
+            "--url",
+            envvar=READ_VARIABLE,
+            show_envvar=True,
+            help="The read listener of a daemon, as http://host:9640; by default that of --config.",
+        ),
+    )
+
+
+def reading_options(verb: Declared) -> Declared:
+    """Those of a verb that asks the daemon first, and otherwise the clusters."""
+    return _config("The YAML file.", _url_or_config)(daemon_options(verb))
+
+
+def reading_of(options: dict[str, Any]) -> Reading:
+    """Take out what reading_options say. A configuration that was typed goes before the daemon of
+    the environment.
+    """
+    from offsetwatch.cli.common.daemon_answer import Reading  # noqa: PLC0415 - heavy
+
+    context = click.get_current_context()
+    url = options.pop("url")
+    if is_typed(context, "config_path") and not is_typed(context, "url"):
+        url = None
+    found = Reading(
+        options.pop("config_path"), url, options.pop("timeout_s"), direct=options.pop("direct")
+    )
+    if found.direct and found.config_path is None:
+        raise click.UsageError("--direct: the clusters are those of a configuration: -c FILE")
+    return found
+
+
+def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
+    context.meta[_JSON] = value
+
+
+def _output_format(context: click.Context, parameter: click.Parameter, value: str) -> OutputFormat:
+    chosen = OutputFormat(value)
+    if not context.meta.get(_JSON):
+        return chosen
+    if is_typed(context, parameter.name or "") and chosen is not OutputFormat.JSON:
+        raise click.UsageError(f"--json is -o json: leave one of --json and -o {value} out")
+    return OutputFormat.JSON
+
+
+def output_options(verb: Declared) -> Declared:
+    """How a command that lists or shows prints: `output_format`."""
+    return apply_options(
+        verb,
+        click.option(
+            "--json",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_note_json,
+            help="The same as -o json.",
+        ),
+        click.option(
+            "-o",
+            "output_format",
+            type=click.Choice([at.value for at in OutputFormat]),
+            default=OutputFormat.TABLE.value,
+            show_default=True,
+            callback=_output_format,
+            help="What to print: a table, or all of it as one document.",
+        ),
+    )
+
+
+def watch_options(verb: Declared) -> Declared:
+    """Those of a verb that may be drawn again and again; see `runner_of`."""
+    return apply_options(
+        verb,
+        click.option(
+            "--interval",
+            "interval_s",
+            type=DurationType(0.5),
+            default="2s",
+            show_default=True,
+            help="With --watch: the time between two readings.",
+        ),
+        click.option(
+            "--watch",
+            is_flag=True,
+            help="Read again at each --interval and redraw, until Ctrl-C; the exit code is then 0.",
+        ),
+    )
+
+
+def runner_of(
+    options: dict[str, Any], output_format: OutputFormat
+) -> Callable[[Callable[[], int]], int]:
+    """Take out what watch_options say, and return what runs the verb: once, or until Ctrl-C."""
+    watched, interval_s = options.pop("watch"), options.pop("interval_s")
+    if not watched:
+        if is_typed(click.get_current_context(), "interval_s"):
+            raise click.UsageError("--interval goes with --watch")
+        return lambda draw: draw()
+    from offsetwatch.cli.common.watch import watch  # noqa: PLC0415 - heavy
+
+    return lambda draw: watch(draw, interval_s, output_format)
+
+
+output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
+yes_option = click.option(
+    "--yes", is_flag=True, help="Do not ask for the connector's name to be typed first."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Show what would be done, step by step, and do nothing."
+)
+state_dir_option = click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of journal and backups; default: state_dir of the configuration, or "
+    "$XDG_STATE_HOME/offsetwatch where there is none.",
+)
+change_timeout_option = timeout_option("3m")
+allow_new_option = click.option(
+    "--allow-new",
+    is_flag=True,
+    help="Accept source partitions that were never there, and offsets that cannot be checked.",
+)
+
+
+def change_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of every verb that changes offsets."""
+    return apply_options(
+        verb,
+        allow_new_option,
+        change_timeout_option,
+        state_dir_option,
+        yes_option,
+        dry_run_option,
+    )

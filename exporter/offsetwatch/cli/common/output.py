@@ -1,0 +1,200 @@
+"""Tables for people, JSON and YAML for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from offsetwatch import documents
+from offsetwatch.clock import utc
+from offsetwatch.errors import ClientError, NothingRead
+
+# Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
+_CONDITIONS: Final = frozenset({"state", "verdict", "severity"})
+_STYLES: Final = {
+    **dict.fromkeys(("FAILED", "critical"), "bold red"),
+    **dict.fromkeys(("failed", "stalled", "silent", "rewound"), "red"),
+    **dict.fromkeys(("unassigned", "restarting", "slow", "warning"), "yellow"),
+    **dict.fromkeys(("unknown", "paused", "stopped"), "bright_black"),
+    "ok": "green",
+}
+
+
+_ERROR_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
+_PATH_OF_ERROR: Final = re.compile(r": '(/[^']*)'")
+
+
+class OutputFormat(StrEnum):
+    """What a command prints: tables, or one document of the same."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def visible(text: str) -> str:
+    """Nothing that moves a terminal's cursor or turns its text round: much of what is printed here
+    was written by somebody else.
+    """
+    if text.isprintable():
+        return text
+    return "".join(at if at.isprintable() or at == "\n" else ascii(at)[1:-1] for at in text)
+
+
+def error(text: str) -> None:
+    """One line on standard error, without the number and the quotes that Python puts around what
+    the operating system said.
+    """
+    plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
+    sys.stderr.write(f"{visible(plain)}\n")
+
+
+def client_text(failed: ClientError, then: str = "") -> str:
+    """Return what a cluster or server did not do, `then` what became of the command, and what to
+    do about it.
+    """
+    said = ": ".join(filter(None, (failed.reason, str(failed), then)))
+    return f"{said}; {failed.advice}" if failed.advice else said
+
+
+def client_error(failed: ClientError, then: str = "") -> None:
+    """Print the text of an error (client_text); where nothing was read, a line for each cluster."""
+    if isinstance(failed, NothingRead):
+        for line in failed.lines:
+            error(line)
+        error(f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do")
+        return
+    error(client_text(failed, then))
+
+
+def lines(title: str, rows: Iterable[str]) -> None:
+    """Lines that are not broken up, to be copied."""
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in (title, *rows)))
+
+
+def take_every_character() -> None:
+    """Have standard output escape what its encoding (by the locale) cannot hold: a connector's name
+    would otherwise end a command.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def is_utf8() -> bool:
+    """Return whether standard output holds every character as it is."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def json_text(value: Any) -> None:
+    """Print indented JSON; integers of any size stay exact, moments are RFC 3339. ASCII where the
+    locale is not UTF-8.
+    """
+    encoded = documents.encode(value)
+    text = msgspec.json.format(encoded, indent=2).decode()
+    if not is_utf8():
+        text = "".join(at if at.isascii() else json.dumps(at)[1:-1] for at in text)
+    sys.stdout.write(f"{text}\n")
+
+
+def document(output_format: OutputFormat, value: Any) -> None:
+    """Print a value as JSON or YAML; numbers stay as exact as they are."""
+    if output_format is OutputFormat.YAML:
+        from offsetwatch.cli.common.yaml import print_yaml  # noqa: PLC0415 - a tenth of a verb's start
+
+        print_yaml(value)
+    else:
+        json_text(value)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; a column named with a trailing `#` holds numbers and is aligned right. On a terminal
+    states, verdicts and severities have colours. Without rows there is a title alone.
+    """
+    rows = list(rows)
+    if not rows:
+        sys.stdout.write(f"{visible(title)}: none\n")
+        return
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    # As text and not as markup: what stands in square brackets would vanish.
+    drawn = Table(
+        title=Text(visible(title), style="table.title"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        show_header=any(columns),
+    )
+    for column in columns:
+        number = column.endswith("#")
+        drawn.add_column(
+            column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
+        )
+    for row in rows:
+        texts = (_text(cell) for cell in row)
+        drawn.add_row(
+            *(
+                Text(text, style=_style(column, text))
+                for column, text in zip(columns, texts, strict=True)
+            )
+        )
+    console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
+    console.print(drawn)
+
+
+def entry(condition: str, headline: str, details: Iterable[str]) -> None:
+    """A condition with its headline, and its details below, each a line of its own that nothing
+    breaks up: a command among them can be copied from a terminal of any width.
+    """
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Text()
+    drawn.append(f"{visible(condition):<8}", style=_STYLES.get(condition, ""))
+    drawn.append(f"  {visible(headline)}")
+    for detail in details:
+        drawn.append(f"\n{' ' * 10}{visible(detail)}")
+    Console(soft_wrap=True).print(drawn, highlight=False)
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return visible(str(cell))
+
+
+def _style(column: str, text: str) -> str:
+    return _STYLES.get(text.partition(" ")[0], "") if column in _CONDITIONS else ""
+
+
+def age(seconds: float | None) -> str | None:
+    """A span of time in its two largest units."""
+    if seconds is None:
+        return None
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def moment(at: float | None) -> str | None:
+    """Unix seconds as people on call write them to each other."""
+    if at is None:
+        return None
+    return utc(at).strftime("%Y-%m-%d %H:%M:%SZ")

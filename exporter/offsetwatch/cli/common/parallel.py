@@ -1,0 +1,61 @@
+"""Several questions at once, within one bound. What does not answer is left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Generic, TypeVar
+
+from offsetwatch.cli.common.process_exit import leave_threads
+from offsetwatch.config.durations import format_duration
+from offsetwatch.errors import ClientError, TimedOut
+
+AT_ONCE: Final = 8
+
+Reply = TypeVar("Reply")
+
+
+def ask_all(
+    asks: Iterable[tuple[str, Callable[[], Reply]]], timeout_s: float
+) -> Iterator[tuple[str, Reply | ClientError]]:
+    """Yield the reply of each, or the error that came in its place, in order; TimedOut for one that
+    has none within `timeout_s` of the start of all.
+    """
+    deadline = time.monotonic() + timeout_s
+    free = threading.BoundedSemaphore(AT_ONCE)
+    asked = [(name, _Question(name, ask, free)) for name, ask in asks]
+    for name, question in asked:
+        question.done.wait(max(0.0, deadline - time.monotonic()))
+        if not question.done.is_set():
+            leave_threads(name)
+            yield name, TimedOut(name, f"no answer within {format_duration(timeout_s)}")
+            continue
+        if question.bug is not None:
+            raise question.bug
+        assert question.reply is not None
+        yield name, question.reply
+
+
+class _Question(Generic[Reply]):
+    """A question in a thread that does not keep the process from ending."""
+
+    def __init__(
+        self, name: str, ask: Callable[[], Reply], free: threading.BoundedSemaphore
+    ) -> None:
+        self.reply: Reply | ClientError | None = None
+        self.bug: Exception | None = None
+        self.done = threading.Event()
+        self._free = free
+        threading.Thread(target=self._run, args=(ask,), name=f"ask-{name}", daemon=True).start()
+
+    def _run(self, ask: Callable[[], Reply]) -> None:
+        with self._free:
+            try:
+                self.reply = ask()
+            except ClientError as exc:
+                self.reply = exc
+            except Exception as exc:  # noqa: BLE001 - raised again where the reply is taken
+                self.bug = exc
+            finally:
+                self.done.set()

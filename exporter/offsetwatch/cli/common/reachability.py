@@ -1,0 +1,93 @@
+"""Which clusters answer at all: one question to each, all at once, beside a look at everything.
+
+A cluster that does not answer keeps a look from being complete for as long as its clients try. With
+this a verb knows within seconds which one it is, and need not wait for what depends on it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.config import Config, Connect
+from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
+
+SILENT_S: Final = 1.5
+
+
+class Reach:
+    """Asks when it is made. `silent` tells which clusters have not answered, and why."""
+
+    def __init__(self, config: Config) -> None:
+        self._began = time.monotonic()
+        self._answers: dict[ClusterName, str | None] = {}
+        self._kafkas: dict[ClusterName, KafkaFacts] = {}
+        self._troubles: dict[ClusterName, str] = {}
+        self._asked: list[ClusterName] = []
+        for name, kafka in config.kafka.items():
+            facts = KafkaFacts(name, kafka.client_properties())
+            self._kafkas[ClusterName(KAFKA, name)] = facts
+            self._ask(ClusterName(KAFKA, name), facts.cluster)
+        for connect in config.connect:
+            if connect.worker_urls:
+                self._ask(ClusterName(CONNECT, connect.name), partial(_root, connect))
+
+    def answered(self, clusters: Collection[ClusterName]) -> bool:
+        """Return whether all of these have answered, or failed."""
+        return self._answers.keys() >= set(clusters)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether it is known of each cluster if it answers."""
+        return self.answered(self._asked) or time.monotonic() - self._began >= SILENT_S
+
+    def silent(self, after_s: float = SILENT_S) -> dict[ClusterName, str]:
+        """Return the clusters that failed, or that have not answered for `after_s`."""
+        late = time.monotonic() - self._began
+        found: dict[ClusterName, str] = {}
+        for cluster in self._asked:
+            if cluster in self._answers:
+                error = self._answers[cluster]
+                if error is not None:
+                    found[cluster] = error
+            elif late >= after_s:
+                found[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
+        return found
+
+    def _trouble(self, cluster: ClusterName) -> str | None:
+        """Return why a Kafka cluster has not answered, where its client has said so."""
+        kafka = self._kafkas.get(cluster)
+        error = None if kafka is None or cluster in self._troubles else kafka.trouble()
+        if error is not None:
+            self._troubles[cluster] = error.detail
+        return self._troubles.get(cluster)
+
+    def _ask(self, cluster: ClusterName, question: Callable[[], object]) -> None:
+        self._asked.append(cluster)
+        threading.Thread(
+            target=self._answer, args=(cluster, question), name=f"reach-{cluster.name}", daemon=True
+        ).start()
+
+    def _answer(self, cluster: ClusterName, question: Callable[[], object]) -> None:
+        try:
+            question()
+        except (Unreachable, TimedOut, CutOff) as exc:
+            self._answers[cluster] = exc.detail
+        except ClientError:
+            self._answers[cluster] = None  # it said no, which is an answer
+        else:
+            self._answers[cluster] = None
+
+
+def _root(connect: Connect) -> bytes:
+    reader = reader_of(connect, connect.poll.timeout_s)
+    try:
+        return reader.root()
+    finally:
+        reader.close()

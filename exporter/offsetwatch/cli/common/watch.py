@@ -1,0 +1,113 @@
+"""`--watch`: a command's output, drawn again at each interval until Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Final, NoReturn
+
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.clock import SystemClock
+from offsetwatch.config.durations import format_duration
+from offsetwatch.errors import ClientError, Denied, SettingsRefused
+
+OK: Final = 0
+
+Draw = Callable[[], object]
+
+
+def watch(
+    draw: Draw,
+    every_s: float,
+    output_format: OutputFormat,
+    wait: Callable[[float], None] = time.sleep,
+) -> int:
+    """Draw now and at each interval, and return 0 at Ctrl-C. What does not answer is named, and
+    asked again. A terminal is redrawn in place; elsewhere one output follows the other. Raises what
+    no repetition changes: ConfigError, Denied, SettingsRefused.
+    """
+    try:
+        if sys.stdout.isatty():
+            _redraw(draw, every_s, wait)
+        else:
+            _append(draw, every_s, output_format, wait)
+    except KeyboardInterrupt:
+        return OK
+
+
+def _draw_or_say(draw: Draw) -> None:
+    try:
+        draw()
+    except (Denied, SettingsRefused):
+        raise
+    except ClientError as exc:
+        output.client_error(exc)
+
+
+def _append(
+    draw: Draw, every_s: float, output_format: OutputFormat, wait: Callable[[float], None]
+) -> NoReturn:
+    while True:
+        if output_format is OutputFormat.YAML:
+            sys.stdout.write("---\n")
+        _draw_or_say(draw)
+        sys.stdout.flush()
+        wait(every_s)
+
+
+def _redraw(draw: Draw, every_s: float, wait: Callable[[float], None]) -> NoReturn:
+    """Draw on a screen of its own; the last output stays on the terminal afterwards."""
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    last = ""
+    console = Console()
+    drawn = Live(
+        console=console,
+        screen=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    try:
+        with drawn:
+            while True:
+                last = _captured(draw)
+                head = f"Every {format_duration(every_s)}, {output.moment(SystemClock().now())}"
+                lines = last.count("\n")
+                if lines >= console.height:
+                    head += f", the first of {lines} lines"
+                drawn.update(Text.from_ansi(f"{head}; Ctrl-C ends\n{last}"), refresh=True)
+                wait(every_s)
+    finally:
+        sys.stdout.write(last)
+
+
+def _captured(draw: Draw) -> str:
+    """Return what is printed, errors among it, as for a terminal."""
+    frame = _Frame()
+    with redirect_stdout(frame), redirect_stderr(_Errors(frame)):
+        _draw_or_say(draw)
+    return frame.getvalue()
+
+
+class _Frame(io.StringIO):
+    """Standard output on its way to the terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class _Errors(io.TextIOBase):
+    """Standard error into the same place, without the progress bars of a terminal."""
+
+    def __init__(self, frame: io.StringIO) -> None:
+        self._frame = frame
+
+    def write(self, text: str) -> int:
+        return self._frame.write(text)

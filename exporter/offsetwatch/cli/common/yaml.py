@@ -1,0 +1,37 @@
+"""YAML of a value, with numbers as they stand in its JSON. Loaded where YAML is asked for."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import msgspec
+import yaml
+
+from offsetwatch import documents
+from offsetwatch.cli.common.output import is_utf8
+
+
+class _Number(str):
+    """A number with a point or an exponent, as it was written."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Keeps numbers as they were written."""
+
+
+def _represent_number(dumper: yaml.SafeDumper, number: _Number) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", str(number))
+
+
+_Dumper.add_representer(_Number, _represent_number)
+
+
+def print_yaml(value: Any) -> None:
+    """Print a value that can be JSON, with its keys in their order."""
+    decoder = msgspec.json.Decoder(float_hook=_Number)
+    plain = decoder.decode(documents.encode(value))
+    yaml.dump(plain, sys.stdout, _Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)

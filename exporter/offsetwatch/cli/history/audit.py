@@ -1,0 +1,322 @@
+"""`history audit`: a mirror held against what it mirrors.
+
+What it will read is told before it begins, on standard error; what was found on standard output.
+Exit code 1 if anything is found that nothing explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.own_inspection import caught_up
+from offsetwatch.cli.common.time_arguments import parse_time
+from offsetwatch.cli.offsets.execute import state_folder
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import ClientError, ConfigError, HistoryError
+from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.state.snapshot import Snapshot
+
+OK, FINDINGS = 0, 1
+
+try:
+    from offsetwatch.history.audit.differences import Finding, Span
+    from offsetwatch.history.audit.explanations import Skip, Transforms, skips, transforms
+    from offsetwatch.history.audit.job import Audited, AuditSpec, audit
+    from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
+    from offsetwatch.history.audit.spark_reader import Clusters
+    from offsetwatch.history.spark.security import kafka_options
+except ImportError as exc:  # the extra
+    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, as they were given."""
+
+    config_path: Path
+    flow: str | None
+    connect_cluster: str | None
+    topics: tuple[str, ...]
+    copy_topics: tuple[str, ...]
+    from_offset: int | None
+    to_offset: int | None
+    since: str | None
+    until: str | None
+    sample: float
+    seed: int
+    accept_transforms: bool
+    headers: bool
+    report: Path | None
+    output_format: OutputFormat
+    timeout_s: float
+
+
+def print_audit(asked: Asked) -> int:
+    """Audit, and tell what was found; the exit code."""
+    loaded = config.load(asked.config_path)
+    configure(loaded.log.level, loaded.log.format)
+    bounds, named = _bounds(asked), _named(asked.copy_topics)
+    with caught_up(loaded, asked.timeout_s) as snapshot:
+        flow = _flow(snapshot.topology, asked)
+        replicated = _replicated(snapshot, flow)
+        partial = (flow.connect_cluster, flow.connector) in snapshot.partial
+    sides = Sides({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
+    through = _transforms(loaded, flow)
+    pinned = pin(flow, replicated, asked.topics, bounds, sides, named)
+    if partial:
+        output.error(f"{flow.connector} may copy partitions that are not known here: not audited")
+    for note in (*pinned.notes, *_cost(pinned)):
+        output.error(note)
+    spec = AuditSpec(
+        pinned=pinned,
+        clusters=_clusters(flow, sides, headers=asked.headers),
+        skips=_skips(state_folder(None, loaded), snapshot.topology, flow),
+        transforms=through,
+        master=loaded.history.master,
+        heap=loaded.history.heap,
+    )
+    found = audit(spec, output.error)
+    document = _document(flow, found, bounds, asked)
+    if asked.report is not None:
+        _write(asked.report, document)
+    if asked.output_format is not OutputFormat.TABLE:
+        output.document(asked.output_format, document)
+    else:
+        _print(flow, found, bounds)
+    return FINDINGS if document["unexplained"] else OK
+
+
+def _bounds(asked: Asked) -> Bounds:
+    by_offset = asked.from_offset is not None or asked.to_offset is not None
+    by_time = asked.since is not None or asked.until is not None
+    if by_offset and by_time:
+        raise ConfigError(("--from-offset and --to-offset do not go with --since and --until",))
+    now = SystemClock().now()
+    return Bounds(
+        first=asked.from_offset,
+        end=asked.to_offset,
+        since=None if asked.since is None else parse_time(asked.since, now, "--since"),
+        until=None if asked.until is None else parse_time(asked.until, now, "--until"),
+        share=asked.sample,
+        seed=asked.seed,
+    )
+
+
+def _named(options: Sequence[str]) -> dict[str, str]:
+    """What copies are called, from `TOPIC=COPY`."""
+    found = {}
+    for option in options:
+        topic, equals, copy = option.partition("=")
+        if not (topic and equals and copy):
+            raise ConfigError((f"--copy-topic {option}: TOPIC=COPY, as in orders=copy-of-orders",))
+        found[topic] = copy
+    return found
+
+
+def _flow(topology: Topology, asked: Asked) -> MirrorFlow:
+    found = [
+        at
+        for at in topology.flows
+        if asked.flow in {None, f"{at.source}->{at.target}", at.connector}
+        and asked.connect_cluster in {None, at.connect_cluster}
+    ]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(f"{at.source}->{at.target} ({at.connector})" for at in topology.flows)
+    if not found:
+        raise ConfigError(
+            (f"--flow {asked.flow}: there is no such flow; there is: {there or '-'}",)
+        )
+    raise ConfigError((f"several flows could be meant: {there}; name one: --flow, --connect",))
+
+
+def _replicated(snapshot: Snapshot, flow: MirrorFlow) -> dict[TopicPartition, int | None]:
+    return {
+        TopicPartition(at.topic, at.partition): at.replicated
+        for at in snapshot.mirror_partitions
+        if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+    }
+
+
+def _clusters(flow: MirrorFlow, sides: Sides, *, headers: bool) -> Clusters:
+    assert flow.upstream is not None
+    assert flow.downstream is not None
+    up = kafka_options(flow.upstream, sides.kafka[flow.upstream])
+    if not flow.read_committed:
+        # What was aborted upstream was copied too.
+        up["kafka.isolation.level"] = "read_uncommitted"
+    down = kafka_options(flow.downstream, sides.kafka[flow.downstream])
+    return Clusters((up, down), headers=headers)
+
+
+def _transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
+    """What may explain a difference; nothing does where the configuration cannot be read."""
+    for connect in loaded.connect:
+        if connect.name == flow.connect_cluster and connect.worker_urls:
+            reader = reader_of(connect, connect.poll.timeout_s)
+            try:
+                found = transforms(msgspec.json.decode(reader.connector_config(flow.connector)))
+                return replace(found, routes=bool(flow.routers))
+            except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+                output.error(f"{flow.connector}: its transforms are not known: {exc}")
+            finally:
+                reader.close()
+    return Transforms(routes=bool(flow.routers), names=tuple(at.class_name for at in flow.routers))
+
+
+def _skips(folder: Path, topology: Topology, flow: MirrorFlow) -> tuple[Skip, ...]:
+    """Of the journal, if there is one."""
+    if not (folder / NAME).exists():
+        return ()
+    places = {flow.connect_cluster} | {
+        str(at.at) for at in topology.offsets_topics if at.connect_cluster == flow.connect_cluster
+    }
+    with closing(Journal(folder)) as journal:
+        return skips(journal.every(), frozenset(places), flow.connector, flow.source)
+
+
+def _cost(pinned: Pinned) -> Iterator[str]:
+    """What will be read, before it is."""
+    flow = pinned.flow
+    slices = [of for at in pinned.reaches for of in at.slices]
+    up, down = (sum(of.records[side] for of in slices) for side in (0, 1))
+    topics = len({at.at.topic for at in pinned.reaches})
+    yield (
+        f"{flow.source}->{flow.target}: {len(pinned.reaches)} partitions of {topics} topics; "
+        f"reads at most {up} records from {flow.upstream} and {down} from {flow.downstream} once, "
+        "and what differs again"
+    )
+    deleted = sum(at.deleted for at in pinned.reaches)
+    if deleted:
+        yield f"{deleted} upstream offsets are gone by retention, and cannot be compared"
+    pending = sum(at.pending for at in pinned.reaches)
+    if pending:
+        yield f"{pending} upstream offsets are not replicated yet, and are not missed"
+
+
+def _share(found: Sequence[Audited]) -> float | None:
+    """Of the upstream offsets that were asked for and are replicated, what was looked at."""
+    asked = sum(at.reach.wanted - at.reach.pending for at in found)
+    looked = sum(of.judged[1] - of.judged[0] for at in found for of in at.reach.slices)
+    return looked / asked if asked else None
+
+
+def _document(
+    flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds, asked: Asked
+) -> dict[str, object]:
+    rows = [(at, one) for at in found for one in at.findings]
+    unexplained = [one for _, one in rows if not _excused(one, accept=asked.accept_transforms)]
+    return {
+        "flow": f"{flow.source}->{flow.target}",
+        "connect_cluster": flow.connect_cluster,
+        "connector": flow.connector,
+        "sample": bounds.share,
+        "seed": bounds.seed,
+        "headers": asked.headers,
+        "looked_at": _share(found),
+        "unexplained": len(unexplained),
+        "partitions": [
+            {
+                "topic": at.reach.at.topic,
+                "partition": at.reach.at.partition,
+                "downstream_topic": at.reach.remote,
+                "judged": [of.judged for of in at.reach.slices],
+                "upstream_records": at.up_records,
+                "downstream_records": at.down_records,
+                "deleted": at.reach.deleted,
+                "not_comparable": at.up_unjudged,
+                "not_replicated_yet": at.reach.pending,
+                "findings": at.findings,
+            }
+            for at in found
+        ],
+    }
+
+
+def _excused(one: Finding, *, accept: bool) -> bool:
+    return bool(one.explained) and (one.certain or accept)
+
+
+def _write(path: Path, document: dict[str, object]) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    except OSError as exc:
+        raise ConfigError((f"--report {path}: {exc.strerror}",)) from exc
+
+
+def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
+    output.table(
+        f"{flow.source}->{flow.target} ({flow.connector})",
+        (
+            "partition",
+            "judged, upstream",
+            "upstream#",
+            "downstream#",
+            "gone#",
+            "not comparable#",
+            "not replicated yet#",
+            "findings#",
+        ),
+        (
+            (
+                f"{at.reach.at.topic}-{at.reach.at.partition}",
+                _judged(at),
+                at.up_records,
+                at.down_records,
+                at.reach.deleted,
+                at.up_unjudged,
+                at.reach.pending,
+                len(at.findings),
+            )
+            for at in found
+        ),
+    )
+    rows = [(at, one) for at in found for one in at.findings]
+    if rows:
+        output.table(
+            "Findings",
+            ("partition", "what", "records#", "upstream", "downstream", "explained by"),
+            (
+                (
+                    f"{at.reach.at.topic}-{at.reach.at.partition}",
+                    one.kind.value,
+                    one.records,
+                    _span(one.up),
+                    _span(one.down),
+                    one.explained or None,
+                )
+                for at, one in rows
+            ),
+        )
+    share = _share(found)
+    where = "" if bounds.share >= 1 else f" in what was inspected, {_percent(share)} of it"
+    output.lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
+
+
+def _percent(share: float | None) -> str:
+    return "nothing" if share is None else f"{share:.1%}"
+
+
+def _judged(at: Audited) -> str | None:
+    of = at.reach.slices
+    if not of:
+        return None
+    more = f", {len(of)} pieces" if len(of) > 1 else ""
+    return f"{of[0].judged[0]}-{of[-1].judged[1] - 1}{more}"
+
+
+def _span(span: Span | None) -> str | None:
+    if span is None:
+        return None
+    return str(span.first) if span.first == span.last else f"{span.first}-{span.last}"

@@ -1,0 +1,225 @@
+"""`history`: the verbs as they are declared. What they do is in pipeline.py, asof.py, timeline.py,
+report.py and audit.py, which need the extra.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from offsetwatch.cli.common.options import (
+    WholeNumber,
+    config_option,
+    output_file,
+    output_options,
+    timeout_option,
+)
+from offsetwatch.cli.common.output import OutputFormat
+
+
+@click.group()
+def history() -> None:
+    """The Spark pipeline: every commit ever seen."""
+
+
+@history.command("run")
+@config_option
+@click.option(
+    "--available-now", "mode", flag_value="available-now", help="Read what is available, then exit."
+)
+@click.option("--continuous", "mode", flag_value="continuous", help="Run until stopped.")
+@click.option(
+    "--up-to",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help='Compute gold at this log end: a JSON file {"kafka/topic": {"partition": next offset}}.',
+)
+@output_options
+@timeout_option()
+def history_run(
+    config_path: Path,
+    mode: str | None,
+    up_to: Path | None,
+    output_format: OutputFormat,
+    timeout_s: float,
+) -> None:
+    """Read the offset topics into the tables."""
+    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
+
+    if mode is None:
+        raise click.UsageError("say --available-now or --continuous")
+    if mode == "continuous" and up_to is not None:
+        raise click.UsageError("--up-to goes with --available-now")
+    pipeline.run(
+        config_path,
+        continuous=mode == "continuous",
+        up_to=up_to,
+        output_format=output_format,
+        timeout_s=timeout_s,
+    )
+
+
+@history.command("as-of")
+@config_option
+@click.option(
+    "--time",
+    "moment",
+    required=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--connector", help="Only this connector.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option("--topic", help="Read this offsets topic, whichever the connector uses now.")
+@click.option(
+    "--diff", is_flag=True, help="Compare with the offsets of now, from Connect or the tables."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["kip199", "patch", "table"]),
+    default="kip199",
+    show_default=True,
+    help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print which files were opened.")
+def history_as_of(**asked: Any) -> None:
+    """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
+    the tables do not contain the answer.
+    """
+    from offsetwatch.cli.history.queries import asof  # noqa: PLC0415
+
+    sys.exit(asof.print_as_of(asof.Asked(**asked)))
+
+
+@history.command("timeline")
+@click.argument("connector")
+@config_option
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
+@click.option(
+    "--since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--until", help="The same forms; default: now.")
+@output_options
+def history_timeline(**asked: Any) -> None:
+    """Print what happened to a connector, as far as the tables know: requests, states, rewinds,
+    pauses and the results of remediation. Exit code 1 if nothing is known of it.
+    """
+    from offsetwatch.cli.history.queries import timeline  # noqa: PLC0415
+
+    sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
+
+
+@history.command("report")
+@config_option
+@click.option("--flow", required=True, help="SOURCE->TARGET, by MirrorMaker's aliases.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
+@click.option("--group", "groups", multiple=True, help="Only this consumer group; repeatable.")
+@click.option(
+    "--from",
+    "since",
+    default="1d ago",
+    show_default=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@click.option("--to", "until", help="The same forms; default: now.")
+@click.option("--html", type=output_file, help="Write a page with plots here.")
+@click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
+@output_options
+def history_report(**asked: Any) -> None:
+    """Print what a failover of consumer groups to the target of a flow would have cost at each
+    minute of a past window: records read again or never, and records not on the target yet. Exit
+    code 1 if nothing is known of that time.
+    """
+    from offsetwatch.cli.history.queries import failover_report  # noqa: PLC0415
+
+    sys.exit(failover_report.print_report(failover_report.Asked(**asked)))
+
+
+@history.command("audit")
+@config_option
+@click.option("--flow", help="A->B or the connector's name; needed if there are several flows.")
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several copy it.")
+@click.option("--topic", "topics", multiple=True, help="Only this upstream topic; repeatable.")
+@click.option(
+    "--copy-topic",
+    "copy_topics",
+    multiple=True,
+    metavar="TOPIC=COPY",
+    help="Where a transform renames copies: what those of TOPIC are called; repeatable.",
+)
+@click.option("--from-offset", type=WholeNumber(min=0), help="The first upstream offset.")
+@click.option("--to-offset", type=WholeNumber(min=0), help="The upstream offset to end before.")
+@click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
+@click.option("--until", help="The same forms.")
+@click.option(
+    "--sample",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Compare only this share, in pieces between offset syncs.",
+)
+@click.option("--seed", default=0, show_default=True, help="The random seed of the sample.")
+@click.option(
+    "--accept-transforms",
+    is_flag=True,
+    help="Count as explained what the connector's transforms or header converter may explain.",
+)
+@click.option("--headers/--no-headers", default=True, help="Whether headers are compared.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
+)
+@output_options
+@timeout_option()
+def history_audit(**asked: Any) -> None:
+    """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
+    if a record is lost, duplicated, out of order or changed, and nothing explains it.
+    """
+    from offsetwatch.cli.history import audit  # noqa: PLC0415
+
+    sys.exit(audit.print_audit(audit.Asked(**asked)))
+
+
+@history.command("baselines")
+@config_option
+@output_options
+def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
+    """Learn the baselines of each connector from the tables, and publish them for the daemon. Run
+    it daily, or weekly at least.
+    """
+    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
+
+    pipeline.baselines(config_path, output_format=output_format)
+
+
+@history.command("maintain")
+@config_option
+@output_options
+def history_maintain(config_path: Path, output_format: OutputFormat) -> None:
+    """Compact and vacuum the tables, and count the records of bronze. Exit code 1 if a record is
+    stored twice.
+    """
+    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
+
+    sys.exit(pipeline.maintain(config_path, output_format=output_format))
+
+
+@history.command("package")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write to.",
+)
+@output_options
+def history_package(output: Path, output_format: OutputFormat) -> None:
+    """Write what spark-submit needs to run the pipeline on a cluster: the code, the jars, and the
+    list of what executors must have installed.
+    """
+    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
+
+    pipeline.package(output, output_format=output_format)

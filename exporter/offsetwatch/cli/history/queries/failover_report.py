@@ -1,0 +1,152 @@
+"""`history report`: what moving groups to the target of a flow would have met, over a past window.
+
+The summary goes to standard output, what there is to say about it to standard error, and all of it
+into a page and a Parquet file if they are asked for. Exit code 1 if nothing at all is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.time_arguments import parse_time
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import ConfigError, HistoryError
+from offsetwatch.model.moments import Moment
+
+OK, NOTHING_KNOWN = 0, 1
+
+try:
+    from offsetwatch.history.failover_report import files as moves_file
+    from offsetwatch.history.failover_report import load as moves_read
+    from offsetwatch.history.failover_report.html import page
+    from offsetwatch.history.failover_report.labels import CURVES, REASONS, figure
+    from offsetwatch.history.failover_report.replay import replayed
+    from offsetwatch.history.failover_report.summary import (
+        Figures,
+        Report,
+        Told,
+        minutes_of,
+        report,
+    )
+    from offsetwatch.history.tables import flows
+except ImportError as exc:  # the extra
+    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, as they were given."""
+
+    config_path: Path
+    flow: str
+    connect_cluster: str | None
+    groups: tuple[str, ...]
+    since: str
+    until: str | None
+    html: Path | None
+    parquet: Path | None
+    output_format: OutputFormat
+
+
+def print_report(asked: Asked) -> int:
+    """Answer on standard output; the exit code."""
+    loaded = config.load(asked.config_path)
+    now = SystemClock().now()
+    since = parse_time(asked.since, now, "--from")
+    until = now if asked.until is None else parse_time(asked.until, now, "--to")
+    if since > until:
+        raise ConfigError((f"--from {asked.since}: is after the end",))
+    made = _made(Path(loaded.history.path), asked, since, min(until, now))
+    if asked.html is not None:
+        moves_file.write_page(asked.html, page(made))
+    if asked.parquet is not None:
+        moves_file.write_rows(asked.parquet, made)
+    for note in (*made.notes, *_absent(asked, made), *_unknown(made)):
+        output.error(note)
+    if asked.output_format is not OutputFormat.TABLE:
+        output.document(asked.output_format, _document(made))
+    else:
+        _print(made)
+    known = (at.known for told in (made.flow, *made.groups) for at in told.figures.values())
+    return OK if any(known) else NOTHING_KNOWN
+
+
+def _made(base: Path, asked: Asked, since: float, until: float) -> Report:
+    minutes = minutes_of(since, until)
+    flow = flows.named(base, asked.flow, asked.connect_cluster)
+    window = moves_read.Window(minutes[0], minutes[-1], frozenset(asked.groups))
+    known = moves_read.known(base, flow, window)
+    return report(known, minutes, *replayed(known, window.since, window.until))
+
+
+def _absent(asked: Asked, made: Report) -> Iterator[str]:
+    for group in sorted(set(asked.groups) - {told.group for told in made.groups}):
+        yield f"{group}: no position of it was sampled in a topic that the flow copies"
+
+
+def _unknown(made: Report) -> Iterator[str]:
+    for told in made.groups:
+        for reason, count in sorted(told.unknown.items()):
+            yield f"{told.group}: not known: {REASONS[reason]} ({count} times)"
+
+
+def _document(made: Report) -> dict[str, Any]:
+    return {
+        "connect_cluster": made.connect_cluster,
+        "source": made.source,
+        "target": made.target,
+        "from": Moment(made.minutes[0]),
+        "to": Moment(made.minutes[-1]),
+        "minutes": len(made.minutes),
+        "flow": _told(made.flow),
+        "groups": [_told(told) for told in made.groups],
+        "notes": made.notes,
+    }
+
+
+def _told(told: Told) -> dict[str, Any]:
+    return {
+        "group": told.group,
+        "partitions": told.partitions,
+        "figures": {name: _figures(at) for name, at in told.figures.items()},
+        "worst": {
+            name: [{"at": Moment(one.at), "value": one.value} for one in worst]
+            for name, worst in told.worst.items()
+        },
+        "unknown": told.unknown,
+    }
+
+
+def _figures(at: Figures) -> dict[str, float | None]:
+    return {
+        "known": at.known,
+        "of": at.of,
+        "median": at.median,
+        "p95": at.p95,
+        "max": at.most,
+    }
+
+
+def _print(made: Report) -> None:
+    begin, end = output.moment(made.minutes[0]), output.moment(made.minutes[-1])
+    output.table(
+        f"{made.source}->{made.target} of {made.connect_cluster}, {begin} to {end}",
+        ("group", "at a failover", "minutes known", "median#", "95 %#", "most#", "worst at"),
+        (
+            (
+                told.group or "(the flow)",
+                CURVES[name],
+                f"{at.known} of {at.of}",
+                *(figure(name, value) for value in (at.median, at.p95, at.most)),
+                ", ".join(str(output.moment(one.at)) for one in told.worst[name]) or None,
+            )
+            for told in (*made.groups, made.flow)
+            for name, at in told.figures.items()
+        ),
+    )

@@ -1,0 +1,106 @@
+"""`decode`: records from a file -> what they say. No configuration, no network, no daemon."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+import click
+import msgspec
+
+from offsetwatch.cli.common import output
+from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topic_kinds import TopicRole
+
+OK, FINDINGS, USAGE = 0, 1, 2
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*", re.ASCII)
+
+
+class _UnusableError(Exception):
+    """This record of the input is none; the argument says why."""
+
+
+def decode(path: str, role: TopicRole, encoding: str | None) -> int:
+    """Decode every record of the file and print one line for each. Returns the exit code."""
+    worst = OK
+    with click.open_file(path, "rb") as source:
+        for place, record in _records(source):
+            try:
+                found = _decoded(record, role, encoding)
+            except _UnusableError as exc:
+                output.error(f"{place}: {exc}")
+                worst = USAGE
+                continue
+            if "undecodable" in found:
+                worst = max(worst, FINDINGS)
+            sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    return worst
+
+
+def _records(source: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """Each record and where it stands: JSON lines, or one JSON array."""
+    for number, line in enumerate(source, start=1):
+        if not line.strip():
+            continue
+        if line.lstrip().startswith(b"["):
+            yield from _array(line + source.read(), number)
+            return
+        yield f"line {number}", _parsed(line)
+
+
+def _array(text: bytes, line: int) -> Iterator[tuple[str, Any]]:
+    records = _parsed(text)
+    if not isinstance(records, list):
+        yield f"line {line}", None
+        return
+    for number, record in enumerate(records, start=1):
+        yield f"record {number}", record
+
+
+def _parsed(text: bytes) -> Any:
+    """None is no record, like everything else that is no map."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _decoded(record: object, role: TopicRole, encoding: str | None) -> dict[str, Any]:
+    """The record's other fields, and its observation or the reason why there is none."""
+    if not isinstance(record, dict):
+        raise _UnusableError("not a JSON map")
+    for name in ("key", "value"):
+        if not isinstance(record.get(name, 0), str | None):
+            raise _UnusableError(f'no "{name}" in {encoding or "hex or base64"}, and not null')
+    carried = {name: value for name, value in record.items() if name not in {"key", "value"}}
+    key, value = record["key"], record["value"]
+    chosen = encoding or _encoding(key, value)
+    noun = decode_record(role, _bytes("key", key, chosen), _bytes("value", value, chosen))
+    if isinstance(noun, Undecodable):
+        return {**carried, "undecodable": noun.reason}
+    return {**carried, "observation": msgspec.Raw(observation(noun).encode())}
+
+
+def _encoding(key: str | None, value: str | None) -> str:
+    """One for both: a short value in base64 may look like hex, but hardly its key as well."""
+    texts = [text for text in (key, value) if text is not None]
+    return "hex" if all(_HEX.fullmatch(text) for text in texts) else "base64"
+
+
+def _bytes(name: str, text: str | None, encoding: str) -> bytes | None:
+    if text is None:
+        return None
+    if encoding == "hex":
+        if _HEX.fullmatch(text) is None:
+            raise _UnusableError(f'"{name}" is not hex')
+        return bytes.fromhex(text)
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # ValueError: characters beyond ASCII
+        raise _UnusableError(f'"{name}" is not {encoding}') from None

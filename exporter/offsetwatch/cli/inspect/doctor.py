@@ -1,0 +1,420 @@
+"""`doctor`: reach everything that the configuration names, read-only, and say what is fine and what
+is not. Nothing is written, no group is joined, no topic is created.
+
+Finds facts and hands them to diagnosis.py, line by line. Every question is bounded in time, and one
+that fails is a line of its own: it never hides the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.own_inspection import looked
+from offsetwatch.cli.common.parallel import ask_all
+from offsetwatch.cli.inspect import diagnosis, doctor_remediation
+from offsetwatch.cli.inspect.diagnosis import Line, broken
+from offsetwatch.clients.connect.clock_probe import worker_time
+from offsetwatch.clients.connect.reader import ConnectReader, reader_of
+from offsetwatch.clients.http.auth import CannotIdentify, TlsContext
+from offsetwatch.clients.kafka.clients import TailReader
+from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, release
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Config, Connect
+from offsetwatch.daemon.replicas import settings_of
+from offsetwatch.decode.connect_root import ConnectRoot, decode_root
+from offsetwatch.errors import ClientError, Malformed, NotFound, SettingsRefused
+from offsetwatch.ingest import connect_rest
+from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_facts
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.offsets import Undecodable
+from offsetwatch.model.topology import TopicRole
+from offsetwatch.state.internal_topic_rules import SHARED, lint, named_topics
+from offsetwatch.state.snapshot import Snapshot
+
+OK, FINDINGS, UNREACHABLE = 0, 1, 7
+WIDTH: Final = 100
+_ORDER: Final = ("fail", "warn", "unknown", "ok")
+_BAD: Final = {"fail", "warn"}
+_PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers, then for topics
+_LOOK_PART: Final = 0.7
+
+_WAITING: Final = "see what fails above for its cluster; nothing of it is shown until it answers"
+
+Ask = Callable[[], Iterable[Line]]
+
+
+def doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
+    """Print one line for each check. Raises ConfigError; then there is nothing to reach."""
+    loaded = config.load(path)
+    configure("error", "console")
+    with _working("asking clusters and workers"):
+        lines = Doctor(loaded, timeout_s).lines()
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format, {"verdict": worst(lines), "checks": [_document(line) for line in lines]}
+        )
+    else:
+        sys.stdout.write(report(path.name, lines))
+    return exit_code(lines)
+
+
+def report(title: str, lines: Collection[Line]) -> str:
+    """Return the checks as text of at most WIDTH columns, what failed first."""
+    counts = Counter(line.verdict for line in lines)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
+    text = [f"{output.visible(title)}: {worst(lines)} ({counted})"]
+    for line in sorted(lines, key=lambda line: _ORDER.index(line.verdict)):
+        head = output.visible(f"{line.about}, {line.check}: {line.found}")
+        text += _wrapped(
+            f"{line.verdict.upper() if line.verdict in _BAD else line.verdict:<8}", head
+        )
+        if line.advice is not None and line.verdict in _BAD:
+            text += _wrapped(" " * 8, f"-> {output.visible(line.advice)}")
+    return "\n".join(text) + "\n"
+
+
+def _wrapped(first: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * 8,
+        break_on_hyphens=False,
+    )
+
+
+def worst(lines: Collection[Line]) -> str:
+    """The verdict on all of it. What could not be found out is no finding."""
+    verdicts = {line.verdict for line in lines}
+    return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "ok"
+
+
+def exit_code(lines: Collection[Line]) -> int:
+    """What did not answer outweighs what was found."""
+    if any(line.unreachable for line in lines):
+        return UNREACHABLE
+    return OK if worst(lines) == "ok" else FINDINGS
+
+
+def _document(line: Line) -> dict[str, object]:
+    return {
+        "about": line.about,
+        "check": line.check,
+        "verdict": line.verdict,
+        "found": line.found,
+        "advice": line.advice,
+        "unreachable": line.unreachable,
+    }
+
+
+def _working(text: str) -> AbstractContextManager[object]:
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
+
+    return Console(stderr=True).status(text)
+
+
+class Doctor:
+    """One examination. Facts are kept for the checks that need those of several systems."""
+
+    def __init__(self, loaded: Config, timeout_s: float) -> None:
+        self._config = loaded
+        self._deadline = time.monotonic() + timeout_s
+        self._clock = SystemClock()
+        self._admins: dict[str, KafkaFacts] = {}
+        self._clusters: dict[str, ClusterFacts] = {}
+        self._workers: dict[tuple[str, str], ConnectRoot] = {}
+        self._listed: dict[str, tuple[Connector, ...]] = {}
+
+    def lines(self) -> tuple[Line, ...]:
+        """Everything, in the order of the configuration: clusters, workers, the rest."""
+        kafkas, connects = self._config.kafka, self._config.connect
+        found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
+        lines = [Line("configuration", "loads", "ok", found)]
+        lines += self._all(
+            [
+                *((f"kafka {name}", partial(self._kafka, name)) for name in kafkas),
+                *((f"connect {at.name}", partial(self._connect, at)) for at in connects),
+            ]
+        )
+        lines += self._all(self._of_remedies())
+        lines += self._mappings()
+        lines += self._addresses()
+        lines += self._seen()
+        lines.append(_disk(Path(self._config.history.path)))
+        lines.append(diagnosis.extra(spark=_installed("pyspark"), java=_java()))
+        return tuple(lines)
+
+    def _seen(self) -> list[Line]:
+        """What the daemon would see. It does not start with a property that librdkafka refuses."""
+        try:
+            with looked(self._config, self._left_s(_LOOK_PART)) as look:
+                snapshot = look.snapshot
+                lines = list(self._inputs(snapshot))
+        except SettingsRefused as exc:
+            return [broken("catch-up", "inputs", exc)]
+        lines += self._all(
+            [(f"kafka {name}", partial(self._topics, name, snapshot)) for name in self._clusters]
+        )
+        lines.append(diagnosis.record_clock(_newest(snapshot), snapshot.at))
+        return lines
+
+    def _all(self, asks: list[tuple[str, Ask]]) -> Iterator[Line]:
+        """All at once, each for as long as it may take."""
+        for about, found in ask_all(
+            ((about, partial(_attempt, about, ask)) for about, ask in asks),
+            self._left_s(_PHASE_PART),
+        ):
+            if isinstance(found, ClientError):
+                admin = self._admins.get(about.removeprefix("kafka "))
+                trouble = None if admin is None else admin.trouble()
+                if trouble is not None:
+                    yield broken(about, "reachable", trouble)
+                    continue
+                advice = "check that it is not frozen or overloaded, and the network to it"
+                yield Line(about, "reachable", "fail", found.detail, advice, unreachable=True)
+            else:
+                yield from found
+
+    def _left_s(self, part: float) -> float:
+        """Return a part of the time that is left, for what still has others to come after it."""
+        return max(1.0, part * (self._deadline - time.monotonic()))
+
+    def _of_remedies(self) -> list[tuple[str, Ask]]:
+        """What remedies rest on, and nobody else."""
+        asks: list[tuple[str, Ask]] = []
+        settings = settings_of(self._config)
+        if settings is not None:
+            about = f"journal {settings.kafka}/{settings.wanted.topic}"
+            asks.append((about, partial(doctor_remediation.journal, settings)))
+        acts = self._config.remedy.mode != "observe"
+        asks += [
+            (f"connect {at.name}", partial(doctor_remediation.strimzi, at, acts=acts))
+            for at in self._config.connect
+            if at.strimzi is not None
+        ]
+        return asks
+
+    # --- Kafka -----------------------------------------------------------------------------------
+
+    def _kafka(self, name: str) -> Iterator[Line]:
+        about = f"kafka {name}"
+        properties = self._config.kafka[name].client_properties()
+        self._admins[name] = admin = KafkaFacts(name, properties)
+        self._clusters[name] = found = admin.cluster()
+        yield diagnosis.cluster(about, found)
+        try:
+            yield diagnosis.version(about, release(name, properties))
+        except ClientError as exc:
+            yield Line(about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice)
+
+    def _topics(self, name: str, snapshot: Snapshot) -> Iterator[Line]:
+        about, admin = f"kafka {name}", self._admins[name]
+        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
+        named = {
+            at.topic: role
+            for at, role in named_topics(snapshot.topology, homes).items()
+            if at.kafka == name
+        }
+        needed = [topic for topic, role in named.items() if role is not TopicRole.CHECKPOINTS]
+        shapes = admin.shapes(needed or sorted(self._clusters[name].topics)[:1])
+        yield diagnosis.topic_ids(about, shapes)
+        groups = sorted({at.group for at in snapshot.topology.sinks if at.kafka == name})
+        allowed = admin.group_operations(groups)
+        there = self._clusters[name].topics
+        yield from diagnosis.permissions(about, shapes if needed else {}, allowed, there)
+        facts = read_topic_facts(admin, lambda: self._open(name), named, TopicMemory(), self._clock)
+        sharing = [
+            at for at in snapshot.topic_problems if at.problem == SHARED and at.at.kafka == name
+        ]
+        yield from diagnosis.linted(about, facts, [*lint(facts), *sharing])
+
+    def _open(self, kafka: str) -> TailReader:
+        return TailReader(kafka, self._config.kafka[kafka].client_properties())
+
+    # --- Connect ---------------------------------------------------------------------------------
+
+    def _connect(self, connect: Connect) -> Iterator[Line]:
+        about = f"connect {connect.name}"
+        if not connect.worker_urls:
+            yield Line(about, "REST", "ok", "no url: its topics are all there is")
+            return
+        for url in connect.worker_urls:
+            yield from self._worker(connect, url)
+        reader = reader_of(connect, connect.poll.timeout_s)
+        try:
+            listed = connect_rest.listed(reader)
+            self._listed[connect.name] = listed
+            yield diagnosis.listed(about, listed)
+            for connector in listed[:1]:
+                yield diagnosis.offsets_endpoint(about, _offsets_error(reader, connector.name))
+        except ClientError as exc:
+            yield broken(about, "connectors", exc)
+        finally:
+            reader.close()
+
+    def _worker(self, connect: Connect, url: str) -> Iterator[Line]:
+        about = f"worker {url}"
+        one = connect.model_copy(update={"url": url, "urls": None})
+        reader = reader_of(one, connect.poll.timeout_s)
+        try:
+            found = decode_root(reader.root())
+            if isinstance(found, Undecodable):
+                raise Malformed(connect.name, "GET /: this is no Connect worker")
+        except ClientError as exc:
+            yield broken(about, "reachable", exc, _other_than_connect(exc))
+            return
+        finally:
+            reader.close()
+        self._workers[connect.name, url] = found
+        yield diagnosis.worker(about, found)
+        before = self._clock.now()
+        theirs = _time_of(connect, url)
+        yield diagnosis.worker_clock(about, theirs, before, self._clock.now())
+
+    def _mappings(self) -> Iterator[Line]:
+        ids = {
+            name: self._clusters[name].cluster_id if name in self._clusters else None
+            for name in self._config.kafka
+        }
+        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
+        for (name, url), found in sorted(self._workers.items()):
+            if name in homes:
+                yield diagnosis.mapping(f"worker {url}", homes[name], found.kafka_cluster_id, ids)
+
+    def _addresses(self) -> Iterator[Line]:
+        """Configured bootstrap servers, and what the brokers call themselves, against what
+        connectors name. A flow that the configuration spells out needs no such match.
+        """
+        spelt_out = {(self._config.connect_of(at), at.connector) for at in self._config.flows}
+        known = {
+            name: kafka.addresses | self._advertised(name)
+            for name, kafka in self._config.kafka.items()
+        }
+        for connect in self._config.connect:
+            for connector in self._listed.get(connect.name, ()):
+                if (connect.name, connector.name) in spelt_out:
+                    continue
+                line = diagnosis.addresses(f"connect {connect.name}", connector, known)
+                if line is not None and connect.connectors.allows(connector.name):
+                    yield line
+
+    def _advertised(self, kafka: str) -> frozenset[str]:
+        found = self._clusters.get(kafka)
+        return frozenset() if found is None else found.addresses
+
+    # --- what the daemon would see ---------------------------------------------------------------
+
+    def _inputs(self, snapshot: Snapshot) -> Iterator[Line]:
+        configured = {at.name: at.offsets_topic for at in self._config.connect}
+        for topic in snapshot.topology.offsets_topics:
+            how = "configured" if configured[topic.connect_cluster] else "found"
+            found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
+            cluster = self._clusters.get(topic.at.kafka)
+            if cluster is None or topic.at.topic not in cluster.topics:
+                continue  # what is wrong with it is told with its Kafka cluster
+            yield Line(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
+        for connect in self._config.connect:
+            listed = self._listed.get(connect.name, ())
+            if listed and connect.kafka is not None:
+                yield from diagnosis.status_topic(connect.name, snapshot.topology)
+        for flow in snapshot.topology.flows:
+            target = self._clusters.get(flow.downstream or "")
+            copied = {
+                at.topic
+                for at in snapshot.mirror_partitions
+                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+            }
+            yield from diagnosis.copies(flow, copied, () if target is None else target.topics)
+        for text in snapshot.waiting_for:
+            yield Line("catch-up", "inputs", "fail", text, _WAITING)
+        waiting = " ".join(snapshot.waiting_for)
+        for view in snapshot.inputs:
+            name = f"{view.id.kind} {view.id.input}"
+            if not view.up and view.last_error is not None and f"{name}:" not in waiting:
+                yield Line("catch-up", name, "fail", view.last_error, _WAITING)
+        if snapshot.ready:
+            yield Line("catch-up", "inputs", "ok", "every topic was read to its end")
+
+
+def _attempt(about: str, ask: Ask) -> list[Line]:
+    """The lines up to the question that failed, and one for that."""
+    lines: list[Line] = []
+    try:
+        for line in ask():
+            lines.append(line)  # noqa: PERF402 - what came before a failure is kept
+    except ClientError as exc:
+        lines.append(broken(about, "reachable", exc))
+    except Exception as exc:  # noqa: BLE001 - one surprise must not keep the others from being told
+        found = f"unexpected {type(exc).__name__}"
+        lines.append(Line(about, "reachable", "fail", found, "a bug: please report it"))
+    return lines
+
+
+def _offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
+    try:
+        return connect_rest.readable_offsets(reader.name, connector, reader.offsets(connector))[1]
+    except ClientError as exc:
+        return exc
+
+
+def _time_of(connect: Connect, url: str) -> float | None:
+    try:
+        verify = TlsContext(connect.tls).get() if url.startswith("https:") else True
+    except CannotIdentify:
+        return None
+    return worker_time(url, connect.poll.timeout_s, verify=verify)
+
+
+def _other_than_connect(error: ClientError) -> str | None:
+    """What to do where something answers that is no worker."""
+    if not isinstance(error, Malformed | NotFound):
+        return None
+    return (
+        "let url lead to the REST API of a worker, with the path that a proxy puts before it: "
+        "GET / there is answered with version and kafka_cluster_id"
+    )
+
+
+def _newest(snapshot: Snapshot) -> float | None:
+    """The newest record timestamp that was read."""
+    times = [at.committed_at for at in snapshot.source_partitions if at.committed_at is not None]
+    return max([*times, *(at.at for at in snapshot.syncs)], default=None)
+
+
+def _disk(path: Path) -> Line:
+    """Where the tables would be made: the nearest folder that exists."""
+    place = path.resolve()
+    while not place.exists():
+        place = place.parent
+    return diagnosis.disk(
+        str(path),
+        writable=place.is_dir() and os.access(place, os.W_OK | os.X_OK),
+        free_bytes=shutil.disk_usage(place).free,
+    )
+
+
+def _installed(module: str) -> bool:
+    """Looked for, not imported: that would take a second."""
+    return importlib.util.find_spec(module) is not None
+
+
+def _java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin" if home else None) is not None

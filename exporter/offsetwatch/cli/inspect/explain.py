@@ -1,0 +1,315 @@
+"""`explain`: everything known of one connector in one answer (serve.explain makes it)."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import urlencode
+
+import msgspec
+
+from offsetwatch import documents
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.daemon_answer import ReadAnswer, Reading, answer
+from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.unread_clusters import Unread, clusters_of
+from offsetwatch.cli.inspect import finding_tables as told
+from offsetwatch.cli.inspect.remediation_preview import (
+    Considered,
+    as_documents,
+    considered,
+    print_considered,
+)
+from offsetwatch.cli.inspect.remediation_state import as_document, print_remedied, remedied
+from offsetwatch.cli.inspect.status import text_of
+from offsetwatch.cli.offsets.open_store import connect_named
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import ConfigError, Malformed, TimedOut
+from offsetwatch.model.connector_conditions import shown_state, worst_state
+from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents.explain import explained
+from offsetwatch.serve.documents.types import (
+    DatedOffset,
+    ExplainBody,
+    ExplainedFlow,
+    ExplainedMirrorPartition,
+    RouterRow,
+    SourcePartition,
+)
+from offsetwatch.state.snapshot import Snapshot
+
+OK, FINDINGS = 0, 1
+
+
+def explain(
+    reading: Reading, name: str, cluster: str | None, *, output_format: OutputFormat
+) -> int:
+    """Print all that is known of one connector; of its inputs, what could not be read is named
+    beside it. Raises ConfigError if there is no such connector, or several, and TimedOut where
+    there may be one in what could not be read.
+    """
+    configure("error", "console")
+    ours = None if reading.url is not None else reading.loaded()
+    if ours is not None and cluster is not None:
+        connect_named(ours, cluster)
+    asked = {"connector": name} | ({} if cluster is None else {"connect_cluster": cluster})
+    path = f"/api/v1/explain?{urlencode(asked)}"
+    with answer(reading, path, partial(_explained, name=name, cluster=cluster)) as answered:
+        if not answered.body:
+            for cluster_unread in answered.unread:
+                output.error(cluster_unread.text)
+            raise TimedOut(f"connector {name}", "it is not in what could be read")
+        found = _decoded(answered)
+        whose = (found["connect_cluster"], found["name"])
+        missing = _missing(found, answered)
+        config, look = answered.config, answered.look
+        asked_now: tuple[Considered, ...] = ()
+        if config is not None and look is not None:
+            asked_now = considered(config, look.snapshot, *whose)
+    held = None if config is None else remedied(config, *whose, SystemClock().now())
+    named = tuple(f"input {name} " for at in missing for name in at.inputs)
+    said = [at for at in found["problems"] if not named or not at.startswith(named)]
+    problems = [*(at.text for at in missing), *said]
+    if output_format is not OutputFormat.TABLE:
+        more = {"remedy": as_document(held), "considered": as_documents(asked_now)}
+        shown = {**found, "problems": problems, "unread": missing}
+        output.document(output_format, {**shown, "told_by": answered.by, **more})
+    else:
+        told.print_findings(found["findings"], answered.by)
+        _print_head(found)
+        told.print_verdicts(found["judgements"], answered.by)
+        _print(found)
+        print_remedied(held)
+        print_considered(asked_now)
+        for problem in problems:
+            output.error(problem)
+    loud = any(map(told.is_loud, found["findings"]))
+    return FINDINGS if problems or loud else OK
+
+
+def _explained(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
+    """Return the document; nothing where the connector may be in what was not read."""
+    try:
+        return explained(snapshot, name, cluster)
+    except ConfigError:
+        if snapshot.ready:
+            raise
+        return b""
+
+
+def _decoded(answered: ReadAnswer) -> ExplainBody:
+    try:
+        return documents.decode(answered.body, ExplainBody)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Malformed(answered.by, f"this is not a document of offsetwatch: {exc}") from exc
+
+
+def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
+    """Return the clusters that could not be read, of those that the connector rests on."""
+    rests_on = {
+        cluster
+        for each in found["inputs"]
+        for cluster in clusters_of(each["kind"], each["input"], answered.config)
+    }
+    down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
+    return [
+        msgspec.structs.replace(at, inputs=tuple(name for name in at.inputs if name in down))
+        for at in answered.unread
+        if (at.kind, at.cluster) in rests_on and (down & {*at.inputs})
+    ]
+
+
+def _print_head(found: ExplainBody) -> None:
+    tasks = [task["state"] for task in found["tasks"]]
+    state = shown_state(worst_state(found["state"], tasks))
+    head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
+    head.append(
+        ("tasks", " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"]) or "none")
+    )
+    if found["offsets_topic"] is not None:
+        head.append(("offsets topic", found["offsets_topic"]))
+    flow, group = found["flow"], found["group"]
+    if flow is not None:
+        head += [
+            ("flow", f"{flow['source']}->{flow['target']}"),
+            ("upstream cluster", flow["upstream"] or "unknown"),
+            ("offset syncs", flow["offset_syncs"] or "none"),
+        ]
+        head += [("copies", _renamed(router)) for router in flow["routers"]]
+        head += [
+            ("copies", f"of {'other topics' if topic == '*' else topic}: {name} (configured)")
+            for topic, name in flow.get("copies", {}).items()
+        ]
+    if group is not None:
+        kafka = group["kafka"] or "a Kafka cluster that is not configured"
+        head.append(("group", f"{group['group']} on {kafka}"))
+        if group.get("lag_unknown"):
+            head.append(("lag", f"unknown: {group['lag_unknown']}"))
+    output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
+
+
+def _print(found: ExplainBody) -> None:
+    flow, group = found["flow"], found["group"]
+    if found["source_partitions"]:
+        _print_sources(found["source_partitions"])
+        _print_raw_keys(found["source_partitions"])
+    if flow is not None and flow["partitions"]:
+        _print_flow(flow["partitions"])
+    if flow is not None:
+        _print_fates(flow)
+    if group is not None and group["partitions"]:
+        output.table(
+            "Sink offsets (the next record)",
+            ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#", "from"),
+            (
+                (
+                    at["topic"],
+                    at["partition"],
+                    at["committed"],
+                    at["log_end"],
+                    at["lag_records"],
+                    output.age(at["lag_seconds"]),
+                    at["from"],
+                )
+                for at in group["partitions"]
+            ),
+        )
+    if found["failover"]:
+        output.table(
+            "Failover (where a group would start if it moved to the target now)",
+            failover.HEADINGS,
+            map(failover.table_row, found["failover"]),
+        )
+    output.table(
+        "Rests on",
+        ("input", "kind", "up", "last read", "last error"),
+        (
+            (
+                at["input"],
+                at["kind"],
+                at["up"],
+                output.moment(at["last_success_at"]),
+                at["last_error"],
+            )
+            for at in found["inputs"]
+        ),
+    )
+
+
+def _print_sources(rows: list[SourcePartition]) -> None:
+    output.table(
+        "Source offsets",
+        ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
+        (
+            (
+                at.label,
+                text_of(at.offset),
+                output.moment(at.committed_at),
+                output.moment(at.advanced_at),
+                at.dialect,
+                at.variants or None,
+                at.origin,
+            )
+            for at in rows
+        ),
+    )
+
+
+def _renamed(router: RouterRow) -> str:
+    said = f"have other names, which are unknown ({router['class']})"
+    if router["regex"] is not None:
+        said = f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
+    if router.get("conditional"):
+        return f"{said}; of some records only, as a predicate decides: unknown"
+    topics = router.get("topics")
+    if topics is None:
+        return said
+    return f"{said}; of topics that {'do not match' if router['negated'] else 'match'} {topics}"
+
+
+def _print_raw_keys(rows: list[SourcePartition]) -> None:
+    """Print what a task looks up where that is not the key of a HashMap, or not known."""
+    found: list[tuple[str, str, msgspec.Raw]] = []
+    for at in rows:
+        if isinstance(at.raw_key, str):
+            found.append((at.label, at.raw_key, at.offset))
+        elif isinstance(at.raw_keys_unsure, tuple):
+            found += ((at.label, one.raw_key, one.offset) for one in at.raw_keys_unsure)
+    if found:
+        output.table(
+            "Raw keys (of several for one source partition, its task looks up one)",
+            ("source partition", "raw key", "offset"),
+            ((label, key, text_of(offset)) for label, key, offset in found),
+        )
+
+
+def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
+    output.table(
+        "Replication (the last record replicated, and when each number was true)",
+        (
+            *("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
+            *("oldest waits#", "headroom#"),
+        ),
+        (
+            (
+                at["topic"],
+                at["partition"],
+                _timed(at["committed"]),
+                _timed(at["synced"]),
+                # The one that the shown lag belongs to; a newer one waits for the next log end.
+                at["replicated"] if at["lag_position"] is None else at["lag_position"],
+                _timed(at["log_end"]),
+                at["lag_records"],
+                output.age(at["lag_seconds"]),
+                _headroom(at),
+            )
+            for at in rows
+        ),
+    )
+
+
+def _headroom(at: ExplainedMirrorPartition) -> str | None:
+    """In records, and in time where retention comes closer."""
+    records, seconds = at["headroom_records"], at["headroom_seconds"]
+    if records is None:
+        return None
+    return str(records) if seconds is None else f"{records} ({output.age(seconds)})"
+
+
+def _print_fates(flow: ExplainedFlow) -> None:
+    if flow["losses"]:
+        output.table(
+            "Lost (upstream offsets that can no longer be replicated)",
+            ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
+            (
+                (
+                    at["topic"],
+                    at["partition"],
+                    at["cause"],
+                    at["first"],
+                    at["last"],
+                    at["records"],
+                    output.moment(at["at"]),
+                )
+                for at in reversed(flow["losses"])
+            ),
+        )
+    if flow["recreations"]:
+        output.table(
+            "Recreated topics",
+            ("topic", "times#", "last found", "id before", "id now"),
+            (
+                (
+                    at["topic"],
+                    at["count"],
+                    output.moment(at["at"]),
+                    at["id_before"] or "not known",
+                    at["id_after"] or "not known",
+                )
+                for at in flow["recreations"]
+            ),
+        )
+
+
+def _timed(told: DatedOffset | None) -> str | None:
+    return None if told is None else f"{told['offset']} @ {output.moment(told['at'])}"

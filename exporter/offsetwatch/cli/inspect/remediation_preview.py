@@ -1,0 +1,113 @@
+"""What remedy would do about a connector if it were asked now, and what every guard says of that.
+
+One look, by a process that has only just started: what takes two moments to tell is told by the
+daemon alone, and the guard that holds a fresh start back is left out. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from offsetwatch.cli.common import output
+from offsetwatch.cli.plans.print import print_guards
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Config
+from offsetwatch.daemon.wiring.remediation import parts_of
+from offsetwatch.errors import ClientError
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.guards import Permission, permission
+from offsetwatch.remedy.journal.journal import NAME
+from offsetwatch.remedy.model.incidents import Incident, incidents
+from offsetwatch.remedy.model.service_api import GuardTold
+from offsetwatch.remedy.planner import Planner, told
+from offsetwatch.remedy.views import plan_view
+from offsetwatch.state.snapshot import Snapshot
+
+_OF_A_START: Final = frozenset({"start_grace"})
+_COMES_TO: Final = {
+    Permission.NO: "it is not done",
+    Permission.WOULD: "it would be done; the mode is to observe",
+    Permission.PROPOSE: "it is proposed to people",
+    Permission.ACT: "it is done without asking",
+}
+
+
+class Considered(NamedTuple):
+    """Of one incident. plan: in words, None where none can be made, and `said` is why."""
+
+    incident: Incident
+    action: str
+    comes_to: Permission
+    plan: str | None
+    said: str
+    guards: tuple[GuardTold, ...]
+    recommend: tuple[str, ...]
+
+
+def considered(
+    config: Config, snapshot: Snapshot, cluster: str, connector: str
+) -> tuple[Considered, ...]:
+    """Nothing where nothing is wrong, or no daemon has kept a journal yet."""
+    folder = Path(config.state_dir)
+    stop_on = frozenset(config.remedy.stop_on)
+    found = [
+        at
+        for at in incidents(snapshot, stop_on)
+        if (at.connect_cluster, at.connector) == (cluster, connector)
+    ]
+    if not found or not (folder / NAME).exists():
+        return ()
+    try:
+        with parts_of(
+            config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
+        ) as parts:
+            return tuple(_asked(parts.planner, at) for at in found)
+    except ClientError as exc:
+        output.error(f"remediation was not evaluated: {output.client_text(exc)}")
+        return ()
+
+
+def _asked(planner: Planner, incident: Incident) -> Considered:
+    found = planner.consider(planner.case_of(incident))
+    answers = tuple(at for at in found.answers if at.guard not in _OF_A_START)
+    return Considered(
+        incident=incident,
+        action=found.action.value,
+        comes_to=permission(answers),
+        plan=None if found.plan is None else found.plan.verb,
+        said=found.said,
+        guards=tuple(plan_view.guard(at) for at in told(answers)),
+        recommend=found.recommend,
+    )
+
+
+def as_documents(found: tuple[Considered, ...]) -> list[Mapping[str, Any]]:
+    """As JSON."""
+    return [
+        {
+            "incident": at.incident.key,
+            "what": at.incident.said,
+            "since": Moment(at.incident.since),
+            "action": at.action,
+            "comes_to": at.comes_to.value,
+            "plan": at.plan,
+            "said": at.said,
+            "guards": at.guards,
+            "recommend": at.recommend,
+        }
+        for at in found
+    ]
+
+
+def print_considered(found: tuple[Considered, ...]) -> None:
+    """The same, as tables."""
+    for at in found:
+        if at.plan is None:
+            output.lines(f"{at.action}, asked just now: no plan can be made: {at.said}", ())
+        else:
+            title = f"{at.action}, asked just now: {at.plan}: {_COMES_TO[at.comes_to]}"
+            print_guards(title, at.guards)
+        if at.recommend:
+            output.lines("Better than that", [f"  {said}" for said in at.recommend])

@@ -1,0 +1,476 @@
+"""What the read verbs do: load the configuration, make one call, print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from offsetwatch import config, documents
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.daemon_answer import ReadAnswer, Reading, answer, of_daemon
+from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.parallel import ask_all
+from offsetwatch.cli.common.unread_clusters import CONNECT, Unread, unread
+from offsetwatch.cli.inspect import finding_tables as told
+from offsetwatch.cli.remote import own_daemon
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.decode.source_offsets import partition_label
+from offsetwatch.errors import (
+    ClientError,
+    ConfigError,
+    Denied,
+    Malformed,
+    NothingRead,
+    Unreachable,
+)
+from offsetwatch.ingest import connect_rest
+from offsetwatch.model.connector_conditions import condition, shown_state, urgency, worst_state
+from offsetwatch.model.findings import Scope
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.observations import CONNECT_REST
+from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
+from offsetwatch.serve.documents.status import UnreadInput
+from offsetwatch.serve.documents.status import status as status_of
+from offsetwatch.serve.documents.types import GroupRow
+from offsetwatch.serve.metrics import catalog
+from offsetwatch.toolbox.suggestions import suggestion
+
+OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
+HEALTH_S: Final = 5.0
+OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
+
+
+NULL: Final = msgspec.Raw(b"null")
+
+
+def text_of(raw: msgspec.Raw) -> str | None:
+    """Return JSON as it was written; None for null."""
+    text = bytes(raw).decode()
+    return None if text == "null" else text
+
+
+class _SourceRow(msgspec.Struct):
+    label: str
+    offset: msgspec.Raw = NULL
+    committed_at: Moment | None = None
+    source: str | None = msgspec.field(default=None, name="from")
+    source_partition: msgspec.Raw = NULL
+
+
+class _SinkRow(msgspec.Struct):
+    topic: str
+    partition: int
+    committed: int | None = None
+    log_end: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    source: str | None = msgspec.field(default=None, name="from")
+
+
+class _TaskRow(msgspec.Struct):
+    task: int
+    state: str
+
+
+class ConnectorRow(msgspec.Struct):
+    """A connector of /api/v1/connectors, as far as it is printed."""
+
+    connect_cluster: str
+    name: str
+    kind: str
+    class_name: str | None = msgspec.field(default=None, name="class")
+    version: str | None = None
+    state: str | None = None
+    tasks: tuple[_TaskRow, ...] = ()
+    source_partitions: tuple[_SourceRow, ...] = ()
+    sink_partitions: tuple[_SinkRow, ...] = ()
+
+    @property
+    def tasks_in_words(self) -> str:
+        """Return number and state of each."""
+        return " ".join(f"{at.task}:{at.state}" for at in self.tasks) or "none"
+
+    @property
+    def worst_state(self) -> str | None:
+        """Return the most urgent state of the connector and its tasks."""
+        return worst_state(self.state, (at.state for at in self.tasks))
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it, or a task, has failed."""
+        return self.worst_state == "failed"
+
+
+class _MirrorRow(msgspec.Struct):
+    topic: str
+    partition: int
+    replicated: int | None = None
+    lag_position: int | None = None
+    log_end: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+
+
+class _FlowRow(msgspec.Struct):
+    connect_cluster: str
+    connector: str
+    source: str
+    target: str
+    partitions: tuple[_MirrorRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+
+
+class _Connectors(msgspec.Struct):
+    connectors: tuple[ConnectorRow, ...] = ()
+
+
+class _Flows(msgspec.Struct):
+    flows: tuple[_FlowRow, ...] = ()
+
+
+class StatusDocument(msgspec.Struct):
+    """/api/v1/status, as far as it is printed."""
+
+    at: Moment
+    ready: bool
+    waiting_for: tuple[str, ...]
+    findings: tuple[FindingRow, ...]
+    judgements: tuple[JudgementRow, ...]
+    connectors: _Connectors
+    flows: _Flows
+    problems: tuple[str, ...] = ()
+    findings_left_out: int = 0
+
+    @property
+    def told(self) -> Told:
+        """Return the findings and verdicts in it."""
+        return Told(
+            at=self.at,
+            ready=self.ready,
+            waiting_for=self.waiting_for,
+            findings=self.findings,
+            judgements=self.judgements,
+            findings_left_out=self.findings_left_out,
+        )
+
+
+class _Parts(msgspec.Struct):
+    connectors: msgspec.Raw
+    flows: msgspec.Raw
+
+
+@contextmanager
+def status_answer(reading: Reading) -> Iterator[tuple[StatusDocument, ReadAnswer]]:
+    """/api/v1/status of the daemon, or of an own look. Raises as answers.answer."""
+    with answer(reading, "/api/v1/status", status_of) as found:
+        yield parse_status(found), found
+
+
+def parse_status(found: ReadAnswer) -> StatusDocument:
+    """Return the document in it. Raises Malformed."""
+    try:
+        return documents.decode(found.body, StatusDocument)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Malformed(found.by, f"this is not a document of offsetwatch: {exc}") from exc
+
+
+def status(reading: Reading, *, output_format: OutputFormat) -> int:
+    """Print what is wrong, then everything that is known; what could not be read is named beside
+    it. Raises TimedOut where nothing could be read.
+    """
+    configure("error", "console")
+    with status_answer(reading) as (shown, found):
+        told_in = shown.told
+        if output_format is not OutputFormat.TABLE:
+            parts = msgspec.json.decode(found.body, type=_Parts)
+            output.document(
+                output_format,
+                {
+                    **msgspec.structs.asdict(told_in),
+                    "told_by": found.by,
+                    "connectors": parts.connectors,
+                    "flows": parts.flows,
+                    "problems": [*(at.text for at in found.unread), *shown.problems],
+                    "unread": found.unread,
+                },
+            )
+        else:
+            told.print_findings(told_in.findings, found.by, shown.findings_left_out)
+            _print_status(shown)
+            for said in (*(at.text for at in found.unread), *shown.problems):
+                output.error(said)
+        loud = any(map(told.is_loud, shown.findings))
+        return FINDINGS if found.unread or shown.problems or loud else OK
+
+
+def _print_status(shown: StatusDocument) -> None:
+    verdicts = told.verdicts(shown.told.judgements)
+
+    states = {(at.connect_cluster, at.name): at.worst_state for at in shown.connectors.connectors}
+
+    def verdict_of(at: ConnectorRow) -> str | None:
+        return verdicts.get((Scope.CONNECTOR, at.connect_cluster, at.name, ""))
+
+    def of_partition(cluster: str, name: str, label: str) -> str | None:
+        verdict = verdicts.get((Scope.PARTITION, cluster, name, label))
+        return condition(states.get((cluster, name)), verdict)
+
+    rows = sorted(
+        shown.connectors.connectors, key=lambda at: urgency(at.worst_state, verdict_of(at))
+    )
+    places = {(at.connect_cluster, at.name): place for place, at in enumerate(rows)}
+    flows = sorted(
+        shown.flows.flows,
+        key=lambda at: places.get((at.connect_cluster, at.connector), len(places)),
+    )
+    output.table(
+        "Connectors",
+        ("cluster", "connector", "state", "verdict", "kind", "tasks"),
+        (
+            (
+                at.connect_cluster,
+                at.name,
+                shown_state(at.worst_state),
+                verdict_of(at),
+                at.kind,
+                at.tasks_in_words,
+            )
+            for at in rows
+        ),
+    )
+    output.table(
+        "Source offsets",
+        ("cluster", "connector", "source partition", "state", "offset", "last commit", "from"),
+        (
+            (
+                of.connect_cluster,
+                of.name,
+                at.label,
+                of_partition(of.connect_cluster, of.name, at.label),
+                text_of(at.offset),
+                output.moment(at.committed_at),
+                at.source,
+            )
+            for of in rows
+            for at in of.source_partitions
+        ),
+    )
+    output.table(
+        "Replication",
+        (
+            *("cluster", "connector", "flow", "topic", "partition#", "state", "replicated#"),
+            *("log end#", "lag#", "oldest waits#"),
+        ),
+        (
+            (
+                flow.connect_cluster,
+                flow.connector,
+                f"{flow.source}->{flow.target}",
+                at.topic,
+                at.partition,
+                of_partition(flow.connect_cluster, flow.connector, _label(flow.source, at)),
+                at.replicated if at.lag_position is None else at.lag_position,
+                at.log_end,
+                at.lag_records,
+                output.age(at.lag_seconds),
+            )
+            for flow in flows
+            for at in flow.partitions
+        ),
+    )
+    output.table(
+        "Failover",
+        ("cluster", *failover.HEADINGS),
+        (
+            (
+                flow.connect_cluster,
+                *failover.table_row({"flow": f"{flow.source}->{flow.target}", **group}),
+            )
+            for flow in flows
+            for group in flow.groups
+        ),
+    )
+    output.table(
+        "Sinks",
+        (
+            *("cluster", "connector", "state", "topic", "partition#", "committed#"),
+            *("log end#", "lag#", "oldest waits#", "from"),
+        ),
+        (
+            (
+                of.connect_cluster,
+                of.name,
+                condition(of.worst_state, verdict_of(of)),
+                at.topic,
+                at.partition,
+                at.committed,
+                at.log_end,
+                at.lag_records,
+                output.age(at.lag_seconds),
+                at.source,
+            )
+            for of in rows
+            for at in of.sink_partitions
+        ),
+    )
+
+
+def _label(source: str, at: _MirrorRow) -> str:
+    return partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
+
+
+def connectors_status(reading: Reading, name: str | None, *, output_format: OutputFormat) -> int:
+    """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
+    cannot be read is named, and the others are printed.
+    """
+    known, by, missing = _states(reading)
+    rows = [at for at in known if name in {None, at.name}]
+    if name is not None and not rows:
+        right = suggestion(name, (at.name for at in known), "known")
+        said = f"no connector {name} in any Connect cluster ({right})"
+        if missing:
+            raise Unreachable(said, "; ".join(at.text for at in missing))
+        raise ConfigError((said,))
+    if missing and not rows:
+        raise Unreachable("states", "; ".join(at.text for at in missing))
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
+            [
+                {
+                    "connect_cluster": at.connect_cluster,
+                    "name": at.name,
+                    "kind": at.kind,
+                    "class": at.class_name,
+                    "version": at.version,
+                    "state": at.state,
+                    "tasks": at.tasks,
+                }
+                for at in rows
+            ],
+        )
+    else:
+        output.table(
+            f"Connectors, by {by}",
+            ("cluster", "connector", "state", "kind", "tasks", "class"),
+            (
+                (
+                    at.connect_cluster,
+                    at.name,
+                    shown_state(at.worst_state),
+                    at.kind,
+                    at.tasks_in_words,
+                    at.class_name,
+                )
+                for at in sorted(rows, key=lambda at: urgency(at.worst_state, None))
+            ),
+        )
+    for at in missing:
+        output.error(at.text)
+    return FINDINGS if missing or any(at.failed for at in rows) else OK
+
+
+def _states(
+    reading: Reading,
+) -> tuple[list[ConnectorRow], str, tuple[Unread, ...]]:
+    found = of_daemon(reading, "/api/v1/status")
+    if found is not None:
+        shown = parse_status(found)
+        return (
+            [*shown.connectors.connectors],
+            found.by,
+            tuple(at for at in found.unread if at.kind == CONNECT),
+        )
+    loaded = reading.required()
+    asked = [at for at in loaded.connect if at.worker_urls]
+    rows: list[ConnectorRow] = []
+    failed: dict[str, ClientError] = {}
+    asks = [(at.name, partial(_listed, at)) for at in asked]
+    for cluster, answered in ask_all(asks, reading.timeout_s):
+        if isinstance(answered, ClientError):
+            failed[cluster] = answered
+        else:
+            rows += answered
+    inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
+    missing = unread(inputs, (), config=loaded)
+    if len(failed) == len(asked) > 0:
+        denied = (error for error in failed.values() if isinstance(error, Denied))
+        raise next(denied, NothingRead(cluster.text for cluster in missing))
+    return rows, "Connect itself, just now", missing
+
+
+def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
+    reader = reader_of(connect, connect.poll.timeout_s)
+    try:
+        listed = connect_rest.listed(reader)
+    finally:
+        reader.close()
+    return tuple(
+        ConnectorRow(
+            connect_cluster=connect.name,
+            name=at.name,
+            kind=at.kind.value,
+            class_name=at.class_name,
+            version=at.version,
+            state=at.state,
+            tasks=tuple(_TaskRow(task.number, task.state) for task in at.tasks),
+        )
+        for at in listed
+    )
+
+
+def rest_offsets(
+    connect: config.Connect, connector: str
+) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
+    """What Connect would hand to a task now: (source partition, offset or None), both as JSON; and
+    what is to be said of entries of another shape.
+    """
+    reader = reader_of(connect, OFFSETS_TIMEOUT_S)
+    try:
+        return connect_rest.readable_offsets(connect.name, connector, reader.offsets(connector))
+    finally:
+        reader.close()
+
+
+def metrics(*, output_format: OutputFormat) -> None:
+    """The catalogue: the documentation page is this output."""
+    rows = catalog.describe()
+    if output_format is not OutputFormat.TABLE:
+        output.document(
+            output_format,
+            [
+                {"name": name, "type": kind, "labels": labels, "help": text}
+                for name, kind, labels, text in rows
+            ],
+        )
+    else:
+        output.table(
+            "Metrics",
+            ("metric", "type", "labels", "meaning"),
+            ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
+        )
+
+
+def healthcheck(path: Path) -> int:
+    """Ask the daemon that this file configures."""
+    loaded = config.load(path)
+    try:
+        answer = own_daemon.get(loaded, "/-/healthy", HEALTH_S)
+    except ClientError as exc:
+        output.error(f"no daemon answers: {exc}")
+        return UNREACHABLE
+    if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        output.error(f"{own_daemon.address(loaded)} does not know us: see own_access")
+        return UNAUTHORISED
+    if answer.status != HTTPStatus.OK:
+        output.error(answer.body.decode(errors="replace").strip())
+        return FINDINGS
+    return OK

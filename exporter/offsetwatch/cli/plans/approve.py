@@ -1,0 +1,144 @@
+"""`plan approve`, `reject` and `abort`: what a person decides at remedy's desk, shown before and
+after. Exit codes as everywhere: 3 denied, 4 another plan than the one that was looked at, or too
+late for it, 6 not allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from offsetwatch.cli.common import output
+from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK, Pause, follow
+from offsetwatch.cli.plans.print import print_plan, to_do
+from offsetwatch.cli.plans.service_access import Access, At, at_desk
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.model.service_api import (
+    AlreadyDecided,
+    Done,
+    Expired,
+    NotFound,
+    PlanState,
+    PlanTold,
+    SelfApproval,
+    Stale,
+)
+
+UNAUTHORISED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What is approved: the plan of this hash, None for the one that is shown."""
+
+    plan_id: str
+    sha256: str | None = None
+    because: str | None = None
+    yes: bool = False
+    wait: bool = True
+
+
+def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> int:
+    """Show the plan, have the connector's name typed, let it be carried out, and follow it."""
+    with at_desk(access) as at:
+        told = _told(at, asked.plan_id)
+        row = told.row
+        print_plan(told, row.state.value, brief=True)
+        if asked.sha256 not in {None, row.sha256}:
+            return _stale(row.sha256)
+        if row.state is not PlanState.PROPOSED:
+            return _decided(at, told, AlreadyDecided(state=row.state, by=None))
+        if not execute.confirmed(row.connector, yes=asked.yes):
+            return DENIED
+        because = asked.because or "approved at the command line"
+        answer = at.desk.approve(row.plan_id, row.sha256, at.by, because)
+        match answer:
+            case Done():
+                output.error(f"plan {row.plan_id} is approved")
+            case NotFound():
+                raise unknown(asked.plan_id)
+            case Stale():
+                return _stale(answer.sha256)
+            case Expired():
+                output.error(f"the time for its approval ended at {output.moment(answer.at)}")
+                return CHANGED
+            case SelfApproval():
+                who = row.created_by
+                output.error(
+                    f"{who} is the author of this plan, and another operator has to approve it "
+                    "(remedy.second_person: false lets one operator do both)"
+                )
+                return UNAUTHORISED
+            case AlreadyDecided():
+                return _decided(at, told, answer)
+        if not asked.wait:
+            output.error(to_do(_told(at, row.plan_id).row, at.options))
+            return OK
+        return follow(at, row.plan_id) if pause is None else follow(at, row.plan_id, pause=pause)
+
+
+def reject(access: Access, plan_id: str, *, because: str) -> int:
+    """Nobody is to carry it out."""
+    with at_desk(access) as at:
+        told = _told(at, plan_id)
+        answer = at.desk.reject(plan_id, at.by, because)
+        match answer:
+            case Done():
+                output.error(f"plan {plan_id} is rejected: {told.row.connector} is left alone")
+                return OK
+            case NotFound():
+                raise unknown(plan_id)
+            case AlreadyDecided():
+                return _decided(at, told, answer)
+
+
+def abort(access: Access, plan_id: str, *, because: str) -> int:
+    """Whatever it takes to have it not done: one that has not begun is rejected, one that has is
+    asked to go back.
+    """
+    with at_desk(access) as at:
+        told = _told(at, plan_id)
+        if isinstance(at.desk.reject(plan_id, at.by, because), Done):
+            output.error(f"plan {plan_id} had not begun, and is rejected")
+            return OK
+        answer = at.desk.abort(plan_id, at.by, because)
+        match answer:
+            case Done():
+                output.error(
+                    f"plan {plan_id} will roll back as far as possible: plan show {plan_id} "
+                    "shows its progress"
+                )
+                return OK
+            case NotFound():
+                raise unknown(plan_id)
+            case AlreadyDecided(state=PlanState.RUNNING):
+                output.error(f"{answer.by or 'an operator'} has already aborted plan {plan_id}")
+                return CHANGED
+            case AlreadyDecided():
+                return _decided(at, told, answer)
+
+
+def _told(at: At, plan_id: str) -> PlanTold:
+    told = at.desk.plan(plan_id)
+    if told is None:
+        raise unknown(plan_id)
+    return told
+
+
+def unknown(plan_id: str) -> ConfigError:
+    """Of a plan that nobody has heard of."""
+    return ConfigError((f"the journal has no plan {plan_id}: see plan list",))
+
+
+def _stale(sha256: str) -> int:
+    output.error(f"this is another plan than the one of that hash: {sha256}; nothing was approved")
+    return CHANGED
+
+
+def _decided(at: At, told: PlanTold, answer: AlreadyDecided) -> int:
+    whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
+    by = f" by {answer.by}" if answer.by is not None and whose else ""
+    output.error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
+    output.error(to_do(_told(at, told.row.plan_id).row, at.options))
+    return CHANGED

@@ -1,0 +1,233 @@
+"""`plan create` and `restore`: a wish becomes a plan, for somebody else to approve."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.plans.approve import Approval, approve
+from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK
+from offsetwatch.cli.plans.planner import world
+from offsetwatch.cli.plans.print import against, document, print_plan, refused, to_do
+from offsetwatch.cli.plans.service_access import Access, at_desk
+from offsetwatch.errors import ClientError, ConfigError
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.service_api import (
+    Asked,
+    KeyReused,
+    NotFound,
+    PeopleDesk,
+    PlanState,
+    PlanTold,
+    Proposed,
+    Refused,
+    Wish,
+)
+from offsetwatch.toolbox.documents import parse_pair
+from offsetwatch.toolbox.suggestions import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A plan, as it was asked for on the command line.
+
+    connector   "" for the one that the backup is of
+    connect     None for the only Connect cluster of the configuration
+    pair        of a skip, as it was typed: partition and offset
+    backup      of a restore: a path, or a name among the backups
+    key         the caller's own word for it; None: asked again, it is another plan
+    """
+
+    wish: Wish
+    connector: str
+    connect: str | None
+    because: str
+    pair: tuple[str, str] | None = None
+    backup: Path | None = None
+    key: str | None = None
+    timeout_s: float = 60.0
+
+
+def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
+    """Have a plan made, for somebody else to approve."""
+    asked = _asked(access, wanted)
+    if dry_run and access.listener is not None:
+        raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
+    key = (asked.connect_cluster, asked.connector)
+    with world(access, wanted.timeout_s, key) as made, at_desk(access, made) as at:
+        if not asked.connect_cluster:
+            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
+        if dry_run:
+            assert at.office is not None
+            rehearsed = at.office.rehearse(asked, at.by)
+            if not isinstance(rehearsed, PlanTold):
+                return _no(rehearsed, asked, at.desk)
+            _print(rehearsed, output_format=output_format)
+            output.error("dry run: nothing was written")
+            return DENIED if _against(rehearsed) else OK
+        answer = at.desk.propose(asked, at.by)
+        if not isinstance(answer, Proposed):
+            return _no(answer, asked, at.desk)
+        told = at.desk.plan(answer.row.plan_id)
+        assert told is not None, "nothing is ever taken out of a journal"
+        _print(told, output_format=output_format)
+        if not answer.new:
+            output.error(f"this was requested before, with the same --key {asked.key}")
+        if _against(told):
+            output.error(f"as it is now it could not begin: {_against(told)}")
+        output.error(to_do(told.row, at.options))
+    return OK
+
+
+def restart(access: Access, wanted: Wanted, *, yes: bool) -> int:
+    """Have a plan made that restarts what has failed, approve it and follow it: the restart of a
+    person who is not on the daemon's host. Where another operator has to approve, the plan waits.
+    """
+    asked = _asked(access, wanted)
+    with at_desk(access) as at:
+        if not asked.connect_cluster:
+            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
+        answer = at.desk.propose(asked, at.by)
+        if not isinstance(answer, Proposed):
+            return _no(answer, asked, at.desk)
+        row = answer.row
+    approval = Approval(row.plan_id, row.sha256, wanted.because, yes=yes)
+    code = approve(access, approval)
+    with at_desk(access) as at:
+        told = at.desk.plan(row.plan_id)
+        assert told is not None, "nothing is ever taken out of a journal"
+        if told.row.state is PlanState.PROPOSED and code == DENIED:
+            at.desk.reject(row.plan_id, at.by, "not confirmed at the command line")
+        elif told.row.state is PlanState.PROPOSED:
+            output.error(to_do(told.row, at.options))
+    return code
+
+
+def _against(told: PlanTold) -> str:
+    """The guards that would not let it begin, as they answered just now."""
+    return ", ".join(at.guard for at in against(told.guards))
+
+
+def restore(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
+    """The same, of a backup, which may name its connector itself."""
+    assert wanted.backup is not None
+    if wanted.connector:
+        return create(access, wanted, dry_run=dry_run, output_format=output_format)
+    if access.listener is not None:
+        raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
+    name = _name(access, wanted.backup)
+    kept = {at.path.name: at.connectors for at in backups.found(access.folder)}
+    if name not in kept:
+        raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
+    if len(kept[name]) != 1:
+        raise ConfigError(("--connector: the backup is not of one connector alone",))
+    ((connector, _),) = kept[name]
+    found = replace(wanted, connector=connector)
+    return create(access, found, dry_run=dry_run, output_format=output_format)
+
+
+def _asked(access: Access, wanted: Wanted) -> Asked:
+    return Asked(
+        wish=wanted.wish,
+        connect_cluster=wanted.connect or _configured(access),
+        connector=wanted.connector,
+        because=wanted.because,
+        key=wanted.key or secrets.token_hex(16),
+        pair=None if wanted.pair is None else _pair(*wanted.pair),
+        backup=None if wanted.backup is None else _name(access, wanted.backup),
+    )
+
+
+def _configured(access: Access) -> str:
+    """Return the only Connect cluster of the configuration; "" where only the daemon knows them."""
+    if access.listener is not None:
+        return ""
+    loaded = access.loaded
+    return _only([] if loaded is None else [at.name for at in loaded.connect if at.worker_urls])
+
+
+def _only(clusters: Collection[str]) -> str:
+    if not clusters:
+        raise ConfigError(("--connect: name the Connect cluster (none is known yet)",))
+    if len(clusters) > 1:
+        raise ConfigError((f"--connect: name the Connect cluster: {', '.join(sorted(clusters))}",))
+    return next(iter(clusters))
+
+
+def _pair(partition: str, offset: str) -> Pair:
+    found = parse_pair(partition, offset, "--partition, --offset")
+    if not isinstance(found, Pair):
+        raise ConfigError(tuple(str(problem) for problem in found))
+    if found.offset is None:
+        raise ConfigError(("--offset: null would remove it; a skip sets one",))
+    return found
+
+
+def _name(access: Access, backup: Path) -> str:
+    """A plan restores what the daemon itself keeps: a file elsewhere may be another one by the time
+    it is approved.
+    """
+    if backup.name == str(backup):
+        return backup.name
+    home = None if access.listener is not None else access.folder / backups.FOLDER
+    if home is None or backup.resolve().parent != home.resolve():
+        said = "a backup of the daemon's own, by its name; for another file: offsets import"
+        raise ConfigError((f"--from {backup}: {said}",))
+    return backup.name
+
+
+def _no(answer: Refused | NotFound | KeyReused, asked: Asked, at: PeopleDesk) -> int:
+    match answer:
+        case Refused():
+            refused(answer)
+            return DENIED
+        case KeyReused():
+            output.error(f"something else was requested before with the key {asked.key}")
+            return CHANGED
+        case NotFound():
+            what = "" if asked.backup is None else f", or no backup {asked.backup}"
+            subject = f"{asked.connector} in {asked.connect_cluster}"
+            right = _right(asked, at)
+            raise ConfigError((f"there is no connector {subject}{what}{right}",))
+
+
+def _right(asked: Asked, at: PeopleDesk) -> str:
+    """Return what was probably meant: a connector of this cluster, or the cluster."""
+    try:
+        known = at.inventory()
+    except ClientError:  # an older daemon does not list them
+        return ""
+    clusters = {cluster for cluster, _ in known}
+    names = {name for cluster, name in known if cluster == asked.connect_cluster}
+    if not known or asked.connector in names:
+        return ""
+    if names:
+        return f" ({suggestion(asked.connector, names)})"
+    right = suggestion(asked.connect_cluster, clusters, "Connect clusters")
+    return f" ({right})"
+
+
+def _print(told: PlanTold, *, output_format: OutputFormat) -> None:
+    if output_format is not OutputFormat.TABLE:
+        stands = told.row.state.value
+        output.document(
+            output_format,
+            {
+                **document(told.row, stands),
+                "plan": told.plan,
+                "steps": told.steps,
+                "guards": told.guards,
+                "second_person": told.second_person,
+            },
+        )
+    else:
+        print_plan(told, told.row.state.value, brief=True)

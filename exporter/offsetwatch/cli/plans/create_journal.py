@@ -1,0 +1,78 @@
+"""`journal create`: the topic that several replicas keep one journal in. What is found here of a
+daemon that acted alone goes before everything else, so that nothing it has skipped is forgotten.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.clients.kafka import journal_topic
+from offsetwatch.clients.kafka.journal_topic import weaknesses
+from offsetwatch.daemon import state_dir
+from offsetwatch.daemon.replicas import settings_of
+from offsetwatch.errors import ConfigError, RemedyError
+from offsetwatch.remedy.drivers.journal_topic import create_topic, open_writer
+from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.replicas.replica import Settings
+from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
+
+OK, WRONG = 0, 1
+_AT_ONCE: Final = 200  # lines in a transaction
+
+
+def create(config_path: Path) -> int:
+    """Exit code 0 once the topic is there and fit, 1 if there is one that is not."""
+    loaded = config.load(config_path)
+    settings = settings_of(loaded)
+    if settings is None:
+        raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
+    folder, wanted = Path(loaded.state_dir), settings.wanted
+    where = f"{settings.kafka}/{wanted.topic}"
+    found = journal_topic.topic_of(settings.kafka, settings.properties, wanted.topic)
+    alone = _alone(folder)
+    if found is not None:
+        wrong = list(weaknesses(found, wanted))
+        if alone:  # moved, the file would say of which topic it is a copy
+            wrong.append(
+                f"it was made without the {alone} records of {folder / NAME}, or without some of "
+                "them: what these have skipped is not known there. Where no replica was started "
+                "since, delete the topic and run this again"
+            )
+        for said in wrong:
+            output.error(f"{where}: {said}")
+        if not wrong:
+            output.error(f"{where} is there, and fit: nothing was done")
+        return WRONG if wrong else OK
+    if alone and state_dir.in_use(folder):
+        raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
+    create_topic(settings.kafka, settings.properties, wanted)
+    output.error(f"{where} was made")
+    if alone:
+        _move(folder, settings)
+        output.error(f"it begins with the {alone} records of {folder / NAME}")
+    return OK
+
+
+def _alone(folder: Path) -> int:
+    """How many records a daemon has left here that acted alone."""
+    if not (folder / NAME).exists():
+        return 0
+    with closing(Journal(folder)) as journal:
+        return 0 if journal.copy_of is not None else journal.verify()
+
+
+def _move(folder: Path, settings: Settings) -> None:
+    made = journal_topic.topic_of(settings.kafka, settings.properties, settings.wanted.topic)
+    assert made is not None
+    writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
+    with closing(Journal(folder)) as journal:
+        seq = 1
+        while lines := journal.lines(seq, _AT_ONCE):
+            writer.write([value_of(line) for line in lines])
+            seq = lines[-1].seq + 1
+    # From here on the file is a copy, and each of its lines is held against the topic's.
+    Projection(folder, settings.wanted.topic, made.topic_id, begin=True).close()

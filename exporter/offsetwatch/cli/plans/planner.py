@@ -1,0 +1,42 @@
+"""What a person's plan is made of on the daemon's host: one look at everything, and the planner
+that the daemon has. Elsewhere the daemon plans by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.own_inspection import caught_up_on
+from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.plans.service_access import Access
+from offsetwatch.clock import SystemClock
+from offsetwatch.daemon.control import Wishes
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.service import World
+from offsetwatch.state.trend_marks import ConnectorKey
+
+
+@contextmanager
+def world(access: Access, timeout_s: float, key: ConnectorKey) -> Iterator[World | None]:
+    """What a plan for a connector is made with; None where the daemon is asked. Clusters that it
+    does not rest on and that do not answer are named on standard error. Raises ConfigError, and
+    TimedOut naming what is missing.
+    """
+    if access.listener is not None:
+        yield None
+        return
+    loaded = access.loaded
+    if loaded is None:
+        raise ConfigError(("--config: a plan is made of what it names",))
+    execute.journal_folder(access.folder)
+    configure("error", "console")
+    with caught_up_on(loaded, timeout_s, key) as look:
+        snapshot = look.snapshot
+        for at in look.unread:
+            output.error(at.text)
+        wishes = Wishes(loaded, lambda: snapshot, access.folder, SystemClock())
+        known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
+        yield World(plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known)

@@ -1,0 +1,196 @@
+"""A plan as people see it before they decide: what it is for, what the guards say, and the exact
+requests. Tables go to standard output.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from offsetwatch.cli.common import output
+from offsetwatch.model.evidence import value_text
+from offsetwatch.remedy.guards import GUARDS, Reach
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.service_api import GuardTold, PlanRow, PlanState, PlanTold, Refused
+from offsetwatch.remedy.views.plan_text import COMMAND, pairs_of
+
+PAIRS_MAX: Final = 20  # of a step in a table
+OPEN: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
+
+
+def document(row: PlanRow, stands: str) -> dict[str, Any]:
+    """A row as JSON. open: it has its connector, so that no other plan of it begins."""
+    return {
+        "plan_id": row.plan_id,
+        "created_at": row.created_at,
+        "created_by": row.created_by,
+        "place": row.connect_cluster,
+        "connector": row.connector,
+        "action": row.action,
+        "verb": row.verb,
+        "sha256": row.sha256,
+        "open": row.state in OPEN,
+        "stands": stands,
+        "said": row.said,
+        "cause": row.cause,
+        "expires_at": row.expires_at,
+        "not_before": row.not_before,
+    }
+
+
+def print_plan(
+    told: PlanTold, stands: str, *more: tuple[str, str | None], brief: bool = False
+) -> None:
+    """All of it, `more` being further facts; briefly, without what guards say that let it pass."""
+    row, plan = told.row, told.plan
+    subject = plan.subject
+    facts: list[tuple[str, str | None]] = [
+        ("connector", f"{subject.connector} ({subject.kind})"),
+        ("cluster", f"{subject.place} ({subject.driver})"),
+        ("requested by", row.created_by),
+        ("at", output.moment(row.created_at)),
+        ("state", _states(plan)),
+        *more,
+    ]
+    if row.expires_at is not None:
+        facts.append(("expires", output.moment(row.expires_at)))
+    if row.not_before is not None:
+        facts.append(("begins", f"after {output.moment(row.not_before)} (remedy.cool_down_s)"))
+    if plan.remedy is not None:
+        facts += [(at.name, value_text(at)) for at in plan.remedy.evidence]
+        facts.append(("incident", plan.remedy.incident or None))
+    facts += [("approval", _approval(told)), ("sha256", row.sha256)]
+    output.table(
+        f"Plan {row.plan_id}: {row.verb}: {stands}",
+        ("fact", "value"),
+        [at for at in facts if at[1] is not None],
+    )
+    _print_steps(told)
+    if told.guards:
+        print_guards("Guards", told.guards, brief=brief)
+
+
+def _approval(told: PlanTold) -> str | None:
+    """Return who may approve it; None where nobody has to any more."""
+    if told.row.state is not PlanState.PROPOSED:
+        return None
+    if told.second_person:
+        return f"by another operator than {told.row.created_by} (remedy.second_person: true)"
+    return f"by any operator, {told.row.created_by} too (remedy.second_person: false)"
+
+
+def _states(plan: Plan) -> str:
+    if plan.subject.driver == "storage":
+        return "no worker runs"
+    before, after = (state or "not there" for state in (plan.original, plan.final))
+    return f"{before} before, {after} afterwards"
+
+
+def _print_steps(told: PlanTold) -> None:
+    """The steps of a way back come after those of the plan, and have no offsets of their own. The
+    requests are not in the table, which would break them up.
+    """
+    pairs = [_shown(pairs_of(step)) for step in told.plan.steps]
+    rows = (
+        (number, at.step, pairs[number - 1] if number <= len(pairs) else "", at.standing)
+        for number, at in enumerate(told.steps, start=1)
+    )
+    output.table("Steps", ("step#", "what", "offsets", "status"), rows)
+    requests = [
+        f"  {number}. {_cut(request)}"
+        for number, at in enumerate(told.steps, start=1)
+        for request in at.requests
+    ]
+    if requests:
+        output.lines(f"Requests to {told.row.connect_cluster}, by step", requests)
+
+
+def _shown(pairs: tuple[str, ...]) -> str:
+    more = len(pairs) - PAIRS_MAX
+    return "; ".join((*pairs[:PAIRS_MAX], *([f"and {more} more: --json"] if more > 0 else [])))
+
+
+_REQUEST_MAX: Final = 500  # a PATCH of thousands of offsets
+
+
+def _cut(request: str) -> str:
+    more = len(request) - _REQUEST_MAX
+    return request if more <= 0 else f"{request[:_REQUEST_MAX]}… {more} characters more: --json"
+
+
+def print_guards(title: str, guards: tuple[GuardTold, ...], *, brief: bool = False) -> None:
+    """Those that speak against it first, then those that want a person's approval, and those that
+    let it pass: briefly, by name alone.
+    """
+    rows = [(_weight(at), at) for at in sorted(guards, key=lambda at: (_weight(at), at.number))]
+    output.table(
+        title,
+        ("", "guard", "answer", "why"),
+        (
+            (f"G{at.number:02}", at.guard, _ANSWERS.get(weight, at.answer), at.said)
+            for weight, at in rows
+            if weight < _PASSES or not brief
+        ),
+    )
+    passing = [at.guard for weight, at in rows if weight == _PASSES]
+    if brief and passing:
+        output.lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
+
+
+_AGAINST, _ASKS, _PASSES = range(3)
+_ANSWERS: Final = {_ASKS: "asks for approval"}
+_ALONE: Final = frozenset(guard.name for guard in GUARDS if guard.reach is Reach.AUTOMATIC)
+
+
+def _weight(at: GuardTold) -> int:
+    if at.answer == "pass":
+        return _PASSES
+    return _ASKS if at.guard in _ALONE else _AGAINST
+
+
+def against(guards: tuple[GuardTold, ...]) -> tuple[GuardTold, ...]:
+    """Those that hold a plan back whoever approves it."""
+    return tuple(at for at in guards if _weight(at) == _AGAINST)
+
+
+def refused(found: Refused) -> None:
+    """Why there is no plan."""
+    if against(found.guards):
+        print_guards("Guards that do not let it", against(found.guards))
+    output.error(found.said)
+
+
+def to_do(row: PlanRow, options: str) -> str:
+    """What can be done about a plan that has not begun, or is at work."""
+    on = f" {options}" if options else ""
+    reject = f'`{COMMAND} plan reject {row.plan_id} --because "..."{on}`'
+    begins = (
+        ""
+        if row.not_before is None
+        else f" after {output.moment(row.not_before)}, when the cool-down of the last plan is over,"
+    )
+    match row.state:
+        case PlanState.PROPOSED:
+            return (
+                f"It waits until {output.moment(row.expires_at)} to be approved: "
+                f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
+                f"{begins and f' If it is approved, it begins{begins[:-1]}.'}"
+            )
+        case PlanState.APPROVED:
+            return (
+                f"The daemon begins with it{begins} as soon as its guards let it; until then "
+                f"{reject} takes it back."
+            )
+        case PlanState.RUNNING:
+            return (
+                "It is being carried out; to roll it back as far as possible: "
+                f'`{COMMAND} plan abort {row.plan_id} --because "..."{on}`.'
+            )
+        case PlanState.PARKED | PlanState.IN_DOUBT:
+            return (
+                f"A person must decide: {row.said}. Inspect {row.connector}, then "
+                f'`{COMMAND} plan resolve {row.plan_id} --because "..."{on}` closes it and leaves '
+                f"everything as it is; on the daemon's host, `{COMMAND} plan recover` goes on."
+            )
+        case _:
+            why = "" if row.said in {"done", row.verb} else f": {row.said}"
+            return f"{row.verb or row.action}: {row.state.value}{why}"

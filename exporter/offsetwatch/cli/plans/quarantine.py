@@ -1,0 +1,380 @@
+"""The verb `quarantine`: records that were copied before they were skipped. What a record holds is
+shown only where that is asked for.
+
+Tables and JSON go to standard output, all else to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.offsets import execute
+from offsetwatch.clock import SystemClock
+from offsetwatch.config import Config, Kafka
+from offsetwatch.config import Quarantine as Wanted
+from offsetwatch.errors import Ambiguous, ClientError, ConfigError, Denied, Malformed, Unreachable
+from offsetwatch.model.moments import Moment
+from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers.quarantine import file_store
+from offsetwatch.remedy.drivers.quarantine import replay as replays
+from offsetwatch.remedy.drivers.quarantine.replay import Asked, Prepared, Target, target_of
+from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at, quarantine_of
+from offsetwatch.remedy.journal.journal import NAME as JOURNAL
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.journal_records import Replayed
+from offsetwatch.remedy.model.quarantine import Kept, SetAside
+
+OK, WRONG, DENIED, IN_DOUBT, UNAUTHORISED = 0, 1, 3, 5, 6
+ID_SHOWN = 12
+NAMED_MAX = 20  # of the copies that an id may mean
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where copies are: files under the state directory, and the topic of the configuration."""
+
+    config_path: Path | None
+    state_dir: Path | None
+
+    def loaded(self) -> Config | None:
+        """Raises ConfigError."""
+        return None if self.config_path is None else config.load(self.config_path)
+
+
+def _store(home: Home) -> tuple[Quarantines, Path]:
+    loaded = home.loaded()
+    folder = execute.state_folder(home.state_dir, loaded)
+    if loaded is None or loaded.remedy.quarantine.kafka is None:
+        execute.used_folder(folder)
+    if loaded is None:
+        return quarantine_at(Wanted(), {}, folder), folder
+    return quarantine_of(loaded, folder), folder
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def list_copies(
+    home: Home, *, output_format: OutputFormat, store: Quarantines | None = None
+) -> int:
+    """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
+    configured, folder = _store(home)
+    store = configured if store is None else store
+    replays_of = _replays(folder)
+    rows: list[dict[str, Any]] = []
+    failed: ClientError | None = None
+    problems: tuple[str, ...] = ()
+    try:
+        for kept, _found in store.kept():
+            rows.append(_row(kept, replays_of.get(kept.id, ())))
+        problems = store.problems()
+    except ClientError as exc:
+        failed = exc  # after what was found without it
+    rows = sorted(_newest(rows), key=lambda row: row["at"])
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, rows)
+    else:
+        _print_rows(rows, store.name)
+    for problem in problems:
+        output.error(f"{store.name}: {problem}")
+    if failed is not None:
+        raise failed
+    return WRONG if problems or any(row["problem"] for row in rows) else OK
+
+
+def _newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of copies of the same record for the same skip the newest; every damaged one."""
+    sound: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["problem"] is not None:
+            yield row
+        elif row["id"] not in sound or sound[row["id"]]["at"] <= row["at"]:
+            sound[row["id"]] = row
+    yield from sound.values()
+
+
+def _replays(folder: Path) -> dict[str, tuple[Replayed, ...]]:
+    """When each record was written back, or may have been, as far as the journal here tells."""
+    if not (folder / JOURNAL).exists():
+        return {}
+    with closing(Journal(folder)) as journal:
+        return journal.replays()
+
+
+def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
+    topic, partition, offset = kept.record
+    about = kept.about
+    return {
+        "id": kept.id,
+        "at": Moment(kept.receipt.at),
+        "connect_cluster": about.connect_cluster,
+        "connector": about.connector,
+        "kafka": about.kafka,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "stage": about.stage,
+        "exception_class": about.exception_class,
+        "size_bytes": kept.size_bytes,
+        "sha256": kept.receipt.sha256,
+        "where": kept.receipt.where,
+        "plan_id": about.plan_id,
+        "incident": about.incident,
+        "skip_key": about.skip_key,
+        "replayed": [{"at": Moment(each.at), "to": each.to, "by": each.by} for each in replayed],
+        "problem": kept.problem,
+    }
+
+
+def _print_rows(rows: list[dict[str, Any]], name: str) -> None:
+    output.table(
+        f"Records in quarantine ({name})",
+        ("id", "copied", "connector", "record", "reason", "bytes#", "where", "plan", "replayed"),
+        (
+            (
+                row["id"][:ID_SHOWN],
+                output.moment(row["at"]),
+                row["connector"],
+                f"{row['kafka']}/{row['topic']}-{row['partition']}@{row['offset']}",
+                row["problem"] or _reason(row),
+                row["size_bytes"],
+                row["where"],
+                row["plan_id"],
+                _replayed_cell(row["replayed"]),
+            )
+            if row["problem"] is None or row["skip_key"]
+            else ("", output.moment(row["at"]), "", "", row["problem"], None, row["where"], "", "")
+            for row in rows
+        ),
+    )
+
+
+def _replayed_cell(times: list[dict[str, Any]]) -> str:
+    if not times:
+        return ""
+    often = "once" if len(times) == 1 else f"{len(times)} times"
+    return f"{often}, {output.moment(times[-1]['at'])}"
+
+
+def _reason(row: dict[str, Any]) -> str:
+    simple = (row["exception_class"] or "").rpartition(".")[2]
+    return " in ".join(part for part in (simple, row["stage"]) if part)
+
+
+# --- get ------------------------------------------------------------------------------------------
+
+
+def _one(store: Quarantines, prefix: str) -> tuple[Kept, SetAside]:
+    """The copy of this id. Raises ConfigError if it is none, or not one only."""
+    found: dict[str, tuple[Kept, SetAside]] = {}
+    damaged: list[Kept] = []
+    for kept, held in store.kept():
+        if not prefix or not kept.id.startswith(prefix):
+            continue
+        if held is None:
+            damaged.append(kept)
+        elif kept.id not in found or found[kept.id][0].receipt.at <= kept.receipt.at:
+            found[kept.id] = (kept, held)
+    if len(found) > 1:
+        meant = ", ".join(sorted(found)[:NAMED_MAX])
+        raise ConfigError((f"{prefix} may be any of {meant}: say more of it",))
+    for one in found.values():
+        return one
+    if damaged:
+        at = damaged[0]
+        raise ConfigError((f"{prefix} is damaged: {at.receipt.where}: {at.problem}",))
+    raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
+
+
+def get(home: Home, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat) -> int:
+    """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
+    Exit code 1 if it has no value to be printed.
+    """
+    store, folder = _store(home)
+    kept, found = _one(store, prefix)
+    if raw:
+        return _value(found.record, to)
+    if to is not None:
+        with _new_file(to):
+            file_store.write(to, found.record, found.about, kept.receipt.at)
+        output.error(f"{to}: the whole record, as lines of JSON")
+        return OK
+    facts = {**_row(kept, _replays(folder).get(kept.id, ())), **_told(found.record)}
+    if output_format is not OutputFormat.TABLE:
+        output.document(output_format, facts)
+    else:
+        facts["at"] = output.moment(kept.receipt.at)
+        output.table(f"Record {kept.id}", ("fact", "value"), _facts(facts))
+    return OK
+
+
+def _told(record: RawRecord) -> dict[str, Any]:
+    """Lengths and names; null where there is nothing."""
+    return {
+        "key_bytes": _length(record.key),
+        "value_bytes": _length(record.value),
+        "headers": [{"name": name, "bytes": _length(value)} for name, value in record.headers],
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": record.timestamp_type,
+        "leader_epoch": record.leader_epoch,
+    }
+
+
+def _length(part: bytes | None) -> int | None:
+    return None if part is None else len(part)
+
+
+def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for name, value in facts.items():
+        if name == "headers":
+            for header in value:
+                length = "null" if header["bytes"] is None else f"{header['bytes']} bytes"
+                yield "header", f"{header['name']}: {length}"
+        elif name == "replayed":
+            for each in value:
+                yield "replayed", f"{output.moment(each['at'])} to {each['to']} by {each['by']}"
+        elif name in {"key_bytes", "value_bytes"}:
+            yield name.removesuffix("_bytes"), "null" if value is None else f"{value} bytes"
+        elif name != "problem":
+            yield name, value
+
+
+def _value(record: RawRecord, to: Path | None) -> int:
+    if record.value is None:
+        output.error("its value is null: there is nothing to print")
+        return WRONG
+    if to is None:
+        sys.stdout.buffer.write(record.value)
+        sys.stdout.buffer.flush()
+        return OK
+    with _new_file(to):
+        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(record.value)
+    output.error(f"{to}: its value, {len(record.value)} bytes")
+    return OK
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[None]:
+    """One that cannot be made is a mistake of whoever named it."""
+    try:
+        yield
+    except OSError as exc:
+        raise ConfigError((f"--output {path}: {exc.strerror}",)) from exc
+
+
+# --- replay ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A record to be written back. See `--help`."""
+
+    prefix: str
+    topic: str | None
+    kafka: str | None
+    keep_timestamp: bool
+    dry_run: bool
+    yes: bool
+    again: bool = False
+
+
+def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = target_of) -> int:
+    """Show what would be written, have it confirmed, write it down, write it, read it back."""
+    loaded = home.loaded()
+    assert loaded is not None  # the declaration sees to it
+    store, folder = _store(home)
+    kept, found = _one(store, asked.prefix)
+    kafka = asked.kafka or found.about.kafka
+    if kafka not in loaded.kafka:
+        right = ", ".join(loaded.kafka)
+        raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
+    target = opened(kafka, loaded.kafka[kafka])
+    try:
+        prepared = replays.prepare(
+            target,
+            Asked(found, topic=asked.topic, keep_timestamp=asked.keep_timestamp),
+            SystemClock().now(),
+        )
+        _show(kept, prepared)
+        if prepared.outgoing is None:
+            return DENIED
+        before = _replays(folder).get(kept.id, ())
+        _show_before(before)
+        if before and not asked.again:
+            output.error("not written again: say --again if a second record is meant")
+            return DENIED
+        if asked.dry_run:
+            output.error("dry run: nothing was written")
+            return OK
+        if not execute.confirmed(prepared.outgoing.topic, yes=asked.yes, of="topic"):
+            return DENIED
+        return _written(target, prepared, kept, folder)
+    except Denied as exc:
+        output.client_error(exc)
+        return UNAUTHORISED
+
+
+def _show_before(times: Sequence[Replayed]) -> None:
+    """It is noted before it is tried: after an error the record may be there or not."""
+    for each in times:
+        when = output.moment(each.at)
+        output.error(
+            f"this record was written to {each.to} at {when} by {each.by}, or may have been: look "
+            "there first"
+        )
+
+
+def _show(kept: Kept, prepared: Prepared) -> None:
+    outgoing = prepared.outgoing
+    topic, partition, offset = kept.record
+    facts: list[tuple[str, object]] = [
+        ("record", f"{kept.about.kafka}/{topic}-{partition}@{offset}"),
+        ("to", prepared.where),
+        ("bytes", kept.size_bytes),
+    ]
+    if outgoing is not None:
+        stamp = outgoing.timestamp_ms
+        facts.append(("timestamp", "now" if stamp is None else output.moment(stamp / 1000)))
+        facts.append(("headers", len(outgoing.headers)))
+    output.table(f"Replay of {kept.id[:ID_SHOWN]}", ("fact", "value"), facts)
+    for said in (*prepared.notes, *prepared.problems):
+        output.error(said)
+
+
+def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> int:
+    # Before it is tried: from here on it may have happened.
+    _note(folder, kept, prepared)
+    try:
+        offset = replays.carry_out(target, prepared)
+    except Denied:
+        _note(folder, kept, prepared, failed=True)
+        raise
+    except Unreachable:
+        raise
+    except (Ambiguous, Malformed) as exc:
+        output.client_error(exc, f"inspect {prepared.where} before you try again")
+        return IN_DOUBT
+    except ClientError as exc:
+        _note(folder, kept, prepared, failed=True)
+        output.client_error(exc, "nothing was written")
+        return DENIED
+    output.error(f"written to {prepared.where}@{offset}, read back, and as it was")
+    return OK
+
+
+def _note(folder: Path, kept: Kept, prepared: Prepared, *, failed: bool = False) -> None:
+    author = execute.author()
+    record = Replayed(at=author.at, receipt=kept.id, to=prepared.where, by=author.by, failed=failed)
+    with closing(Journal(folder)) as journal:
+        journal.control(record)

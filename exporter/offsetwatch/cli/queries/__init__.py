@@ -1,1 +1,0 @@
-"""Verbs that answer from the tables, without Spark."""

@@ -1,0 +1,247 @@
+"""The desk of a daemon elsewhere, asked through its control listener.
+
+Who asks is known by the token or the certificate: `by` is not sent, and cannot be. A request is
+sent once. One without an answer may have been taken down: looking again tells.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from offsetwatch.cli.remote.control_client import Asking, Listener, Problem, Reply
+from offsetwatch.errors import ConfigError
+from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.service_api import (
+    AlreadyDecided,
+    BackupRow,
+    Damaged,
+    Done,
+    Expired,
+    Intact,
+    JournalLine,
+    KeyReused,
+    Mode,
+    NotFound,
+    PlanRow,
+    PlanState,
+    PlanTold,
+    Proposed,
+    QuarantineRow,
+    SelfApproval,
+    Stale,
+    Switches,
+)
+
+_NO: Final = frozenset({403, 404, 409, 422})
+_PLAN_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class _Plans(msgspec.Struct):
+    plans: tuple[PlanRow, ...]
+
+
+class _Quarantined(msgspec.Struct):
+    quarantine: tuple[QuarantineRow, ...]
+
+
+class _Backups(msgspec.Struct):
+    backups: tuple[BackupRow, ...]
+
+
+class _Connector(msgspec.Struct):
+    connect_cluster: str
+    connector: str
+
+
+class _Connectors(msgspec.Struct):
+    connectors: tuple[_Connector, ...]
+
+
+class _Verified(msgspec.Struct):
+    intact: bool
+    records: int = 0
+    said: str = ""
+
+
+class RemoteDesk:
+    """A PeopleDesk. Raises ClientError where the listener cannot be asked, or does not allow it."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._asking = Asking(listener)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._asking.close()
+
+    def inventory(self) -> frozenset[tuple[str, str]]:
+        """See Desk."""
+        found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
+        return frozenset((at.connect_cluster, at.connector) for at in found)
+
+    # --- plans -----------------------------------------------------------------------------------
+
+    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+        """See Desk."""
+        query = {} if state is None else {"state": state.value}
+        answer = self._asking.ask("GET", "/plans", params=query)
+        return self._asking.read(answer, _Plans).plans
+
+    def plan(self, plan_id: str) -> PlanTold | None:
+        """See Desk."""
+        answer = self._asking.ask("GET", _plan(plan_id), also=frozenset({404}))
+        return (
+            None if answer.status == httpx.codes.NOT_FOUND else self._asking.read(answer, PlanTold)
+        )
+
+    def propose(
+        self, asked: service_api.Asked, by: str
+    ) -> Proposed | KeyReused | service_api.Refused | NotFound:
+        """See Desk."""
+        del by
+        body: dict[str, Any] = {
+            "action": asked.wish.value,
+            "connect_cluster": asked.connect_cluster,
+            "connector": asked.connector,
+            "because": asked.because,
+        }
+        if asked.pair is not None:
+            body["partition"] = msgspec.Raw(asked.pair.partition.encode())
+            body["offset"] = msgspec.Raw((asked.pair.offset or "null").encode())
+        if asked.backup is not None:
+            body["backup"] = asked.backup
+        headers = {"Idempotency-Key": asked.key}
+        answer = self._asking.ask("POST", "/plans", body, headers=headers, also=_NO)
+        if answer.fine:
+            new = answer.status == httpx.codes.CREATED
+            return Proposed(row=self._asking.read(answer, PlanRow), new=new)
+        found = self._no(answer)
+        if isinstance(found, KeyReused | service_api.Refused | NotFound):
+            return found
+        raise self._asking.strange(answer)
+
+    def approve(
+        self, plan_id: str, sha256: str, by: str, because: str
+    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+        """See Desk."""
+        del by
+        body = {"plan_sha256": sha256, "because": because}
+        answer = self._asking.ask("POST", f"{_plan(plan_id)}/approve", body, also=_NO)
+        if answer.fine:
+            return Done(row=self._asking.read(answer, PlanRow))
+        found = self._no(answer)
+        if isinstance(found, NotFound | Stale | Expired | SelfApproval | AlreadyDecided):
+            return found
+        raise self._asking.strange(answer)
+
+    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk."""
+        del by
+        return self._decide(plan_id, "reject", because)
+
+    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk."""
+        del by
+        return self._decide(plan_id, "abort", because)
+
+    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+        """See Desk."""
+        del by
+        return self._decide(plan_id, "resolve", because)
+
+    def _decide(self, plan_id: str, what: str, because: str) -> Done | NotFound | AlreadyDecided:
+        body = {"because": because}
+        answer = self._asking.ask("POST", f"{_plan(plan_id)}/{what}", body, also=_NO)
+        if answer.fine:
+            return Done(row=self._asking.read(answer, PlanRow))
+        found = self._no(answer)
+        if isinstance(found, NotFound | AlreadyDecided):
+            return found
+        raise self._asking.strange(answer)
+
+    # --- switches --------------------------------------------------------------------------------
+
+    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+        """See Desk."""
+        del by
+        body = {"scope": scope, "because": because}
+        answer = self._asking.ask("POST", "/breakers/ack", body, also=frozenset({404}))
+        return NotFound() if answer.status == httpx.codes.NOT_FOUND else Done()
+
+    def switches(self) -> Switches:
+        """See Desk."""
+        return self._asking.read(self._asking.ask("GET", "/mode"), Switches)
+
+    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+        """See Desk."""
+        del by
+        self._asking.ask("PUT", "/mode", {"mode": mode.value, "because": because})
+        return Done()
+
+    def pause(self, until: float | None, by: str, because: str) -> Done:
+        """See Desk."""
+        del by
+        how: dict[str, Any]
+        how = {"indefinite": True} if until is None else {"until": Moment(until)}
+        self._asking.ask("POST", "/pause", {**how, "because": because})
+        return Done()
+
+    def unpause(self, by: str, because: str) -> Done:
+        """See Desk."""
+        del by
+        self._asking.ask("POST", "/unpause", {"because": because})
+        return Done()
+
+    # --- what is kept ----------------------------------------------------------------------------
+
+    def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
+        """See Desk."""
+        answer = self._asking.ask("GET", "/journal", params={"from_seq": str(from_seq)})
+        lines = answer.body.splitlines()[:count_max]
+        return tuple(self._asking.decoded(line, JournalLine) for line in lines)
+
+    def verify(self) -> Intact | Damaged:
+        """See Desk."""
+        found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _Verified)
+        return Intact(records=found.records) if found.intact else Damaged(said=found.said)
+
+    def quarantine(self) -> tuple[QuarantineRow, ...]:
+        """See Desk."""
+        return self._asking.read(self._asking.ask("GET", "/quarantine"), _Quarantined).quarantine
+
+    def backups(self) -> tuple[BackupRow, ...]:
+        """See Desk."""
+        return self._asking.read(self._asking.ask("GET", "/backups"), _Backups).backups
+
+    def _no(
+        self, answer: Reply
+    ) -> (
+        NotFound | Stale | Expired | SelfApproval | AlreadyDecided | KeyReused | service_api.Refused
+    ):
+        problem = self._asking.read(answer, Problem)
+        match problem.error:
+            case "not_found" | "unknown_connector":
+                return NotFound()
+            case "plan_changed":
+                return Stale(sha256=problem.plan_sha256)
+            case "plan_expired":
+                return Expired(at=problem.expired_at)
+            case "self_approval":
+                return SelfApproval()
+            case "already_decided":
+                return AlreadyDecided(state=problem.state, by=problem.by)
+            case "idempotency_key_reused":
+                return KeyReused()
+            case "refused":
+                return service_api.Refused(said=problem.message, guards=problem.guards)
+        raise self._asking.strange(answer)
+
+
+def _plan(plan_id: str) -> str:
+    if not _PLAN_ID.fullmatch(plan_id):
+        raise ConfigError((f"{plan_id}: that is no plan's id",))
+    return f"/plans/{plan_id}"

@@ -1,0 +1,392 @@
+"""What verbs that read print: of a daemon that answers, and of a look at a part of it all."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.config import load
+from offsetwatch.config.identity import clusters_of, differences
+from offsetwatch.errors import ConfigError, NothingRead, TimedOut, Unreachable
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
+from offsetwatch.model.topology import MirrorFlow
+from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
+from offsetwatch.serve.metrics.families import Reload
+from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
+
+from lab.ports import free_port
+from tests.changed import replace
+from tests.fakes.connect import Made, serving
+from tests.unit.remedy.offices import Bureau
+from tests.unit.serve.documents.test_findings import FOUND, JUDGED, SNAPSHOT
+from tests.unit.state.worlds import FILE, files
+
+MM2 = ConnectorView("lab", "mm2", ConnectorKind.MIRROR, "M", "4", "running", (Task(0, "failed"),))
+WEST = InputView(
+    id=InputId(LOG_ENDS, kafka="west"),
+    up=False,
+    live=False,
+    last_success_at=1_763_712_000.0,
+    errors=(("timeout", 3),),
+    last_error="Local: Timed out",
+    tail=None,
+)
+CONNECT = replace(
+    WEST, id=InputId(CONNECT_REST, connect_cluster="lab"), last_error="Connection refused"
+)
+
+
+def seen(**more: Any) -> Snapshot:
+    """As a daemon has it now."""
+    return replace(SNAPSHOT, at=time.time(), connectors=(MM2,), inputs=(WEST,), **more)
+
+
+@pytest.fixture
+def clusters() -> list[str]:
+    """What the daemon says of its configuration; nothing while this is empty."""
+    return []
+
+
+@pytest.fixture
+def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
+    """A daemon's listener: its port, and in a list of one what it shows."""
+    shown = [seen()]
+    server = ReadServer(
+        "127.0.0.1:0",
+        snapshot=lambda: shown[0],
+        pulse=Pulse(lambda: True),
+        reload=Future,
+        reloaded=lambda: Reload(successful=True, at=0.0),
+        page_facts=PageFacts(clusters=lambda: " ".join(clusters)),
+    )
+    server.start()
+    yield server.port, shown
+    server.stop()
+
+
+def config(folder: Path, port: int, *, near: str = "http://127.0.0.1:1", west: int = 1) -> Path:
+    """Two clusters: a Connect that is all there is of one, and a Kafka with a Connect on it."""
+    path = folder / "offsetwatch.yaml"
+    path.write_text(
+        f'kafka: {{west: {{bootstrap: "127.0.0.1:{west}"}}}}\n'
+        f"connect:\n"
+        f'  - {{name: lab, url: "{near}"}}\n'
+        f'  - {{name: far, kafka: west, url: "http://127.0.0.1:{west}"}}\n'
+        f'listen: "127.0.0.1:{port}"\n'
+    )
+    return path
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, that has to end by itself long before it would give up."""
+    return subprocess.run(
+        [sys.executable, "-m", "offsetwatch", *arguments, "--timeout", "300"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def frozen() -> Iterator[int]:
+    """A port that takes connections and never answers, as a process that was stopped."""
+    with closing(socket.create_server(("127.0.0.1", free_port()), backlog=64)) as stopped:
+        yield stopped.getsockname()[1]
+
+
+# --- the daemon answers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "printed"),
+    [
+        (("status",), "mm2_silent_stall"),
+        (("explain", "mm2"), "mm2_silent_stall"),
+        (("connectors", "status"), "0:failed"),
+    ],
+)
+def test_the_daemon_is_asked_first_and_named(tmp_path, daemon, verb, printed):
+    done = typed(*verb, "-c", str(config(tmp_path, daemon[0])))
+    assert printed in done.stdout
+    by = rf"the daemon on 127\.0\.0\.1:{daemon[0]}, \d+ s old"
+    assert re.search(by, " ".join(done.stdout.split()))
+    assert done.exit_code == 1
+
+
+def test_a_daemon_of_another_configuration_is_named_and_not_asked(tmp_path, daemon, clusters):
+    path = config(tmp_path, daemon[0])
+    clusters.append(clusters_of(load(path)))
+    done = typed("status", "-c", str(path))
+    assert "the daemon on 127.0.0.1" in done.stdout
+    assert "another configuration" not in done.stderr
+    config(tmp_path, daemon[0], west=2)  # the same names
+    done = typed("status", "-c", str(path), "--timeout", "1")
+    assert (
+        f"the daemon on 127.0.0.1:{daemon[0]} has another configuration than {path} "
+        "(connect far is at another address; kafka west is at another address): reading without it"
+    ) in done.stderr
+    assert "the daemon on" not in done.stdout
+
+
+def test_what_two_configurations_are_about_is_compared_by_name_and_address(tmp_path):
+    one = clusters_of(load(config(tmp_path, 1)))
+    assert differences(one, one) == ()
+    assert differences(one, one.replace("connect/far=", "connect/f%20r=")) == (
+        "connect f r is in its configuration alone",
+        "connect far is not in its configuration",
+    )
+    assert "127.0.0.1" not in one
+
+
+def test_what_the_daemon_cannot_read_is_named_with_address_cause_and_time(tmp_path, daemon):
+    done = typed("status", "-c", str(config(tmp_path, daemon[0])))
+    assert (
+        "not read: Kafka cluster west (127.0.0.1:1): Local: Timed out; "
+        "last read 2025-11-21 08:00:00Z; missing: log ends"
+    ) in done.stderr
+    document = json.loads(
+        typed("status", "--json", "-c", str(tmp_path / "offsetwatch.yaml")).stdout
+    )
+    assert document["unread"][0]["cluster"] == "west"
+    assert document["connectors"]["connectors"][0]["name"] == "mm2"
+
+
+def test_a_daemon_that_is_not_ready_tells_what_it_has(tmp_path, daemon):
+    daemon[1][0] = seen(ready=False, waiting_for=("log_ends west: waiting for a first attempt",))
+    done = typed("status", "-c", str(config(tmp_path, daemon[0])))
+    assert "mm2_silent_stall" in done.stdout
+    assert done.exit_code == 1
+
+
+def test_a_daemon_elsewhere_needs_no_configuration(daemon, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    url = f"http://127.0.0.1:{daemon[0]}"
+    assert "mm2_silent_stall" in typed("status", "--url", url).stdout
+    done = CliRunner().invoke(cli, ["explain", "mm2"], env={"OFFSETWATCH_URL": url})
+    assert "mm2_silent_stall" in done.stdout
+    gone = typed("status", "--url", f"http://127.0.0.1:{free_port()}")
+    assert isinstance(gone.exception, Unreachable)
+
+
+def test_a_connector_that_nobody_knows_is_said_with_its_neighbour(tmp_path, daemon):
+    done = typed("explain", "mm3", "-c", str(config(tmp_path, daemon[0])))
+    assert isinstance(done.exception, ConfigError)
+    assert 'did you mean "mm2"?' in str(done.exception)
+
+
+def test_offsets_are_those_that_the_daemon_read_though_connect_is_down(tmp_path, daemon):
+    world = files()
+    world.commit("files", FILE, {"position": 9})
+    snapshot = world.snapshot()
+    inputs = (*(at for at in snapshot.inputs if at.id != CONNECT.id), CONNECT)
+    daemon[1][0] = replace(
+        snapshot, at=time.time(), ready=False, inputs=inputs, judgements=(replace(JUDGED),)
+    )
+    where = str(config(tmp_path, daemon[0]))
+    done = typed("offsets", "list", "-c", where, "--connect", "lab", "--timeout", "5")
+    (position,) = {at.offset.text for at in snapshot.source_partitions}
+    assert position in done.stdout
+    assert "not read: Connect cluster lab" in done.stderr
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param({"ready": False, "judgements": ()}, id="it knows nothing"),
+        pytest.param({"judgements": (replace(JUDGED, connect_cluster="other"),)}, id="of others"),
+    ],
+)
+def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, shown):
+    daemon[1][0] = seen(**shown)
+    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+        where = str(config(tmp_path, daemon[0], near=near.url))
+        done = typed("connectors", "status", "-c", where, "--timeout", "5")
+    assert "by Connect itself, just now" in done.stdout
+    assert "files" in done.stdout
+    assert "mm2" not in done.stdout
+
+
+def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
+    daemon[1][0] = replace(seen(), at=time.time() - 3600.0)
+    done = typed("connectors", "status", "-c", str(config(tmp_path, daemon[0])), "--timeout", "5")
+    assert isinstance(done.exception, NothingRead)
+
+
+# --- no daemon: one cluster of two is frozen ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "printed"),
+    [
+        (("status",), "task_failed|task lab/files-0 has failed"),
+        (("explain", "files"), "task_failed|task 0 has failed"),
+        (("connectors", "status"), "0:failed"),
+        (("offsets", "list"), r'\{"position":7\}'),
+    ],
+)
+def test_one_cluster_of_two_is_frozen_and_the_other_is_told(tmp_path, frozen, verb, printed):
+    made = Made({"connector.class": "org.example.Source"}, failing=True)
+    with serving(connectors={"files": made}) as near:
+        near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
+        where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
+        done = process(*verb, "-c", where)
+    assert re.search(printed, f"{done.stdout}{done.stderr}")
+    if verb[0] == "explain":
+        assert "not read" not in done.stderr
+    else:
+        assert f"(http://127.0.0.1:{frozen})" in done.stderr
+    assert done.returncode == 1
+
+
+def test_where_nothing_answers_every_cluster_is_named_and_the_code_is_7(tmp_path, frozen):
+    where = config(tmp_path, free_port(), near=f"http://127.0.0.1:{frozen}", west=frozen)
+    done = process("status", "-c", str(where))
+    assert done.returncode == 7, done.stdout
+    for cluster in ("Kafka cluster west", "Connect cluster lab", "Connect cluster far"):
+        assert cluster in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("status",), ("offsets", "list"), ("doctor",)])
+def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(tmp_path, verb):
+    where = str(config(tmp_path, free_port(), west=(port := free_port())))
+    done = subprocess.run(
+        [sys.executable, "-m", "offsetwatch", *verb, "-c", where, "--timeout", "9"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7
+    said = " ".join((done.stdout + done.stderr).split())
+    assert f"nothing listens at 127.0.0.1:{port}: connection refused" in said
+    assert "frozen" not in said
+
+
+def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp_path, frozen):
+    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+        where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
+        done = process("explain", "orders", "-c", where)
+    assert done.returncode == 7
+    assert "connector orders: it is not in what could be read" in done.stderr
+    assert "Connect cluster far" in done.stderr
+
+
+def test_doctor_keeps_its_time(tmp_path, frozen):
+    where = config(tmp_path, free_port(), near=f"http://127.0.0.1:{frozen}", west=frozen)
+    done = subprocess.run(
+        [sys.executable, "-m", "offsetwatch", "doctor", "-c", str(where), "--timeout", "4"],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+    assert done.returncode == 7
+    assert "kafka west" in done.stdout
+
+
+def test_a_frozen_cluster_stops_a_plan_at_once_and_is_named(tmp_path, frozen):
+    from offsetwatch.cli.common.own_inspection import caught_up
+    from offsetwatch.config import load
+
+    loaded = load(config(tmp_path, free_port(), west=frozen), {})
+    with pytest.raises(TimedOut, match="Kafka cluster west"), caught_up(loaded, 60.0):
+        pass
+
+
+STOP = ("plan", "create", "stop", "--because", "poison", "--connector", "files")
+
+
+@pytest.mark.parametrize("cluster", ["lab", "far"])
+def test_a_plan_needs_an_answer_of_the_clusters_of_its_connector_alone(tmp_path, frozen, cluster):
+    Bureau(tmp_path / "state")
+    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+        near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
+        where = config(tmp_path, free_port(), near=near.url, west=frozen)
+        where.write_text(f"{where.read_text()}state_dir: {tmp_path / 'state'}\n")
+        done = process(*STOP, "--connect", cluster, "-c", str(where))
+    assert "not read: Kafka cluster west" in done.stderr
+    if cluster == "lab":
+        assert done.returncode == 0, done.stderr
+        assert "PUT /connectors/files/stop" in done.stdout
+    else:
+        assert done.returncode == 7, done.stdout
+
+
+def waiting_for_west(*flows: MirrorFlow) -> Snapshot:
+    """A look that waits for the log ends of west alone."""
+    waiting = f"{LOG_ENDS} west: waiting for the log ends"
+    return replace(
+        SNAPSHOT,
+        ready=False,
+        waiting_for=(waiting,),
+        topology=replace(SNAPSHOT.topology, flows=flows, sinks=()),
+    )
+
+
+@pytest.mark.parametrize(("connector", "complete"), [("mm2", False), ("files", True)])
+def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, connector, complete):
+    from offsetwatch.cli.common import own_inspection
+    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName
+    from offsetwatch.config import load
+
+    loaded = load(config(tmp_path, free_port()), {})
+    flow = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
+    look = waiting_for_west(flow)
+    silent = {ClusterName(KAFKA, "west"): "no answer"}
+    assert own_inspection._is_complete(look, silent, loaded, ("lab", connector)) is complete
+    assert not own_inspection._is_complete(look, {}, loaded, ("lab", connector))
+    assert not own_inspection._is_complete(look, silent, loaded, None)
+
+
+def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
+    from offsetwatch.cli.common.own_inspection import _is_over
+    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName, unread
+
+    loaded = load(config(tmp_path, free_port()), {})
+    waiting = ("groups lab/west->east: waiting for a first attempt",)
+    look = replace(SNAPSHOT, ready=False, waiting_for=waiting)
+    silent = {ClusterName(KAFKA, "west"): "no answer"}
+    assert _is_over(look, silent, loaded, 1.0)
+    (missing,) = unread((), waiting, config=loaded, silent=silent)
+    assert missing.cluster == "west"
+    assert missing.text.endswith("missing: groups of west->east")
+    assert not _is_over(look, {}, loaded, 1.0)
+    sinks = replace(look, waiting_for=("groups lab: waiting for a first attempt",))
+    assert not _is_over(sinks, silent, loaded, 1.0)
+
+
+def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
+    from offsetwatch.model.findings import Severity
+
+    info = (replace(FOUND, severity=Severity.INFO),)
+    running = replace(MM2, tasks=(Task(0, "running"),))
+    daemon[1][0] = replace(seen(), findings=info, inputs=(), connectors=(running,))
+    assert typed("status", "-c", str(config(tmp_path, daemon[0]))).exit_code == 0
+
+
+def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_path, daemon):
+    newer = (replace(FOUND, name="unheard_of"), FOUND)
+    daemon[1][0] = replace(seen(), findings=newer, inputs=())
+    shown = typed("status", "-c", str(config(tmp_path, daemon[0])))
+    assert shown.exit_code == 1
+    assert "unheard_of" in shown.output
+    assert FOUND.name.value in shown.output

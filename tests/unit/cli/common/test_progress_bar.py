@@ -1,0 +1,61 @@
+"""A progress bar, on a terminal of its own and where there is none."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+from offsetwatch.cli.common.progress_bar import bar, each
+
+ON_A_TERMINAL = """
+import sys
+from offsetwatch.cli.common.progress_bar import bar, each
+with bar("reading records") as drawn:
+    drawn(1, 4)
+    drawn(2, None)
+    drawn(4, 4)
+    sys.stderr.write("asked\\n")
+    drawn(1, 4)
+print(*each("asking", "abc"))
+sys.stderr.write("left\\n")
+"""
+
+
+def seen_on_a_terminal(code: str) -> bytes:
+    ours, its = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=its, stdout=its, stderr=its, env=environment
+    )
+    os.close(its)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            seen += chunk
+    except OSError:
+        pass  # the other end is closed: it has ended
+    finally:
+        os.close(ours)
+    assert process.wait(30) == 0, seen
+    return seen
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_nothing_of_it_is_left() -> None:
+    seen = seen_on_a_terminal(ON_A_TERMINAL)
+    assert b"reading records" in seen
+    assert b"\x1b[2K" in seen  # erased again
+    asked, left = seen.index(b"asked\r\n"), seen.index(b"left\r\n")
+    assert b"reading records" in seen[:asked]
+    assert b"reading records" in seen[asked:left]  # a second read draws it again
+    assert b"a b c\r\n" in seen
+    assert seen.endswith(b"left\r\n")
+    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h")  # the cursor is there again
+
+
+def test_where_nobody_sees_it_there_is_none(capsys) -> None:
+    with bar("reading") as drawn:
+        assert drawn is None
+    assert [*each("asking", [1, 2])] == [1, 2]
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,176 @@
+from pathlib import Path
+
+import pytest
+from offsetwatch.cli.inspect.diagnosis import Line, broken, permissions
+from offsetwatch.cli.inspect.doctor import Doctor, exit_code, report
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.config import load
+from offsetwatch.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
+
+from lab.ports import free_port
+from tests.unit.cli.inspect.test_status import offsetwatch
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> Path:
+    """A configuration in which nothing answers."""
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(
+        f"""\
+kafka:
+  east: {{bootstrap: "127.0.0.1:{free_port()}", properties: {{socket.timeout.ms: "1000"}}}}
+connect:
+  - {{name: lab, kafka: east, url: "http://127.0.0.1:{free_port()}"}}
+  - {{name: mm2, kafka: east, offsets_topic: mm2-offsets.west.internal}}
+history: {{path: "{tmp_path}/a/b"}}
+listen: "127.0.0.1:{free_port()}"
+"""
+    )
+    return path
+
+
+def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("kafka", "kafka_facts"):
+        monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
+    lines = Doctor(load(nobody), timeout_s=0.5).lines()
+    verdicts = {(at.about, at.check): at.verdict for at in lines}
+    assert exit_code(lines) == 7
+    assert verdicts["kafka east", "reachable"] == "fail"
+    assert verdicts["connect lab", "connectors"] == "fail"
+    assert verdicts["connect mm2", "REST"] == "ok"
+    assert verdicts["clock", "records"] == "unknown"
+    assert verdicts["disk", "history.path"] == "ok"
+    assert ("history", "extra") in verdicts
+    assert not (nobody.parent / "a").exists()
+
+
+@pytest.fixture
+def misspelt(tmp_path: Path) -> Path:
+    """A configuration of two clusters, one with properties that librdkafka does not know."""
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(
+        f"""\
+kafka:
+  east: {{bootstrap: "127.0.0.1:{free_port()}", properties: {{security.protcol: SSL}}}}
+  west: {{bootstrap: "127.0.0.1:{free_port()}", properties: {{sasl.jaas.config: x}}}}
+  north: {{bootstrap: "127.0.0.1:{free_port()}"}}
+connect:
+  - {{name: lab, kafka: east, url: "http://127.0.0.1:{free_port()}"}}
+history: {{path: "{tmp_path}/a/b"}}
+listen: "127.0.0.1:{free_port()}"
+"""
+    )
+    return path
+
+
+def test_check_names_every_property_that_librdkafka_refuses(misspelt: Path) -> None:
+    done = offsetwatch("check", "--config", str(misspelt))
+    assert done.returncode == 2
+    assert "kafka.east.properties.security.protcol: librdkafka has no such prop" in done.stderr
+    assert "kafka.west.properties.sasl.jaas.config: a property of Java clients" in done.stderr
+
+
+def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
+    misspelt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("kafka", "kafka_facts"):
+        monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
+    lines = Doctor(load(misspelt), timeout_s=0.5).lines()
+    found = {(at.about, at.check): at for at in lines}
+    for about in ("kafka east", "kafka west"):
+        line = found[about, "reachable"]
+        assert (line.verdict, line.unreachable) == ("fail", False)
+        assert line.found.startswith("settings: ")
+        assert "properties" in (line.advice or "")
+    assert found["kafka north", "reachable"].unreachable
+    assert found["connect lab", "connectors"].verdict == "fail"
+    assert found["disk", "history.path"].verdict == "ok"
+
+
+def test_no_verb_calls_such_a_cluster_unreachable(misspelt: Path) -> None:
+    done = offsetwatch("status", "--config", str(misspelt))
+    assert done.returncode == 2
+    assert "settings: " in done.stderr
+
+
+def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> None:
+    def surprises():
+        raise OverflowError("x")
+        yield
+
+    doctor = Doctor(load(nobody), timeout_s=0.1)
+    (line,) = doctor._all([("kafka odd", surprises), ("kafka east", lambda: iter(()))])
+    assert (line.about, line.verdict, line.found) == (
+        "kafka odd",
+        "fail",
+        "unexpected OverflowError",
+    )
+
+
+@pytest.mark.parametrize("error", [Malformed("lab", "an HTML page"), NotFound("lab", "HTTP 404")])
+def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
+    error: ClientError, nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_reader: ConnectReader) -> bytes:
+        raise error
+
+    monkeypatch.setattr("offsetwatch.clients.connect.reader.ConnectReader.root", refuse)
+    loaded = load(nobody)
+    (line,) = Doctor(loaded, timeout_s=0.5)._worker(loaded.connect[0], "http://worker:1")
+    assert line.advice is not None
+    assert "with the path that a proxy puts before it" in line.advice
+
+
+def test_a_wrong_file_is_a_mistake_and_no_examination(tmp_path: Path) -> None:
+    assert offsetwatch("doctor", "--config", str(tmp_path / "none.yaml")).returncode == 2
+
+
+def test_a_question_that_takes_too_long_does_not_hide_the_others(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    release = threading.Event()
+    doctor = Doctor(load(nobody), timeout_s=0.1)
+
+    def hangs():
+        release.wait(30)
+        yield from ()
+
+    try:
+        lines = list(doctor._all([("kafka slow", hangs), ("kafka east", lambda: iter(()))]))
+    finally:
+        release.set()
+    (line,) = lines
+    assert (line.about, line.verdict, line.unreachable) == ("kafka slow", "fail", True)
+
+
+def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -> None:
+    lines = [
+        Line("history", "extra", "ok", "pyspark and java are there"),
+        Line("clock", "records", "unknown", "no record was read"),
+        Line("kafka west", "topic ids", "warn", "topics have no ids", "upgrade " * 30),
+        broken("kafka east", "reachable", Unreachable("east", "nothing listens at [red]b:1")),
+    ]
+    text = report("a.yaml", lines)
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.splitlines()[0] == "a.yaml: fail (1 fail, 1 warn, 1 unknown, 1 ok)"
+    assert text.splitlines()[1].startswith("FAIL    kafka east, reachable: unreachable: nothing")
+    assert "[red]b:1" in text
+    assert text.index("-> check that it runs") < text.index("WARN") < text.index("unknown clock")
+    assert text.index("unknown clock") < text.index("ok      history")
+
+
+@pytest.mark.parametrize("kind", [Unreachable, TimedOut, Denied, NotFound, Malformed, ClientError])
+def test_no_failure_is_without_advice(kind: type[ClientError]) -> None:
+    assert broken("kafka east", "reachable", kind("east", "x")).advice
+
+
+def test_a_misspelt_topic_is_told_with_the_name_that_is_there() -> None:
+    shapes = {"conect-offsets": NotFound("east", "Unknown topic")}
+    there = ("connect-offsets", "orders")
+    (line,) = permissions("kafka east", shapes, {}, there)
+    assert "did you mean connect-offsets?" in line.found

@@ -1,0 +1,484 @@
+"""`plan approve`, `reject` and `abort` on the daemon's host, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from contextlib import closing
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from offsetwatch.cli import cli
+from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.offsets.arguments import Where
+from offsetwatch.cli.plans import approve, follow, service_access
+from offsetwatch.cli.plans import list as plans
+from offsetwatch.cli.plans.approve import Approval
+from offsetwatch.cli.plans.print import to_do
+from offsetwatch.cli.plans.service_access import Access, at_desk, person
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.errors import ConfigError, Unfinished
+from offsetwatch.errors import Refused as NotConfigured
+from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.approval import Stands
+from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.journal_records import (
+    Approved,
+    Lapsed,
+    Opened,
+    PauseSet,
+    Proposed,
+    Refused,
+    Told,
+)
+from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.service_api import PlanState
+
+from tests.unit.remedy.agency import Agency
+from tests.unit.remedy.offices import TOLD, Bureau
+from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
+
+
+@pytest.fixture
+def bureau(tmp_path: Path) -> Bureau:
+    made = Bureau(tmp_path / "state")
+    made.bench.world.offsets = {PARTITION: AT}
+    return made
+
+
+def typed(*arguments: str, bureau: Bureau, stdin: str = "") -> Result:
+    found = CliRunner().invoke(cli, [*arguments, "--state-dir", str(bureau.folder)], input=stdin)
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def state(bureau: Bureau, plan_id: str = "p1") -> PlanState:
+    told = bureau.office.plan(plan_id)
+    assert told is not None
+    return told.row.state
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def test_a_proposal_is_listed_with_when_it_lapses_and_is_no_bad_news(bureau):
+    bureau.proposed()
+    done = typed("plan", "list", "--json", bureau=bureau)
+    (row,) = json.loads(done.stdout)
+    assert (row["plan_id"], row["stands"], row["open"]) == ("p1", "proposed", False)
+    assert (row["action"], row["expires_at"]) == ("skip_one", "2027-01-15T09:00:00Z")
+    assert done.exit_code == 0
+    assert "proposed" in typed("plan", "list", bureau=bureau).stdout
+
+
+def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests(bureau):
+    evidence = (
+        EvidenceItem("decode", "offset 7 is no JSON"),
+        EvidenceItem("inspected", 3, "records"),
+    )
+    bureau.proposed(evidence=evidence)
+    shown = typed("plan", "show", "p1", bureau=bureau)
+    flat = re.sub(r"\s+", "", shown.stdout)
+    assert "offset7isnoJSON" in flat
+    assert "G11repeatpassfailed3times" in flat
+    assert "PUT/connectors/orders/stop" in flat
+    assert (
+        'PATCH/connectors/orders/offsets{"offsets":[{"partition":{"kafka_partition":0,'
+        '"kafka_topic":"orders"},"offset":{"kafka_offset":8}}]}' in flat
+    )
+    assert "inspected3records" in flat
+    assert f"plan approve p1 --sha256 {skip_of(evidence=evidence).sha256}" in shown.stderr
+    assert shown.exit_code == 0
+
+
+def test_guards_that_speak_against_it_are_shown_first(bureau):
+    plan = skip_of()
+    answers = (*TOLD, Told(30, "freshness", "unknown", "the tail is behind"))
+    now = bureau.clock.now()
+    bureau.bench.journal.append(
+        "p1",
+        (Proposed(at=now, plan=plan, mode="propose", expires_at=now + 60.0, answers=answers),),
+    )
+    shown = typed("plan", "show", "p1", bureau=bureau).stdout
+    assert shown.index("freshness") < shown.index("repeat")
+    told = json.loads(typed("plan", "show", "p1", "--json", bureau=bureau).stdout)
+    assert [at["guard"] for at in told["guards"]] == ["repeat", "cool_down", "freshness"]
+
+
+def test_a_proposal_has_nothing_to_recover_or_to_resolve(bureau):
+    bureau.proposed()
+    assert "was never begun" in typed("plan", "recover", "p1", bureau=bureau).stderr
+    done = typed("plan", "resolve", "p1", "--because", "gone", bureau=bureau)
+    assert "never begun (proposed)" in done.stderr
+    assert state(bureau) is PlanState.PROPOSED
+
+
+# --- approving ------------------------------------------------------------------------------------
+
+
+def approved(bureau: Bureau, *more: str, stdin: str = "") -> Result:
+    return typed("plan", "approve", "p1", "--no-wait", *more, bureau=bureau, stdin=stdin)
+
+
+def test_approving_shows_the_plan_and_writes_down_who_and_why(bureau):
+    bureau.proposed()
+    done = approved(bureau, "--yes", "--because", "I have looked at the record")
+    assert done.exit_code == 0
+    assert "stop the connector" in done.stdout
+    record = bureau.bench.journal.records("p1")[-1]
+    assert isinstance(record, Approved)
+    assert (record.by, record.because) == (person(), "I have looked at the record")
+
+
+def test_nobody_is_asked_where_nobody_can_answer(bureau):
+    bureau.proposed()
+    done = approved(bureau, stdin="orders\n")
+    assert done.exit_code == 3
+    assert "say --yes" in done.stderr
+    assert state(bureau) is PlanState.PROPOSED
+
+
+@pytest.mark.parametrize(
+    ("typed_name", "code", "then"),
+    [("orders", 0, PlanState.APPROVED), ("order", 3, PlanState.PROPOSED)],
+)
+def test_the_connectors_name_has_to_be_typed(bureau, monkeypatch, typed_name, code, then):
+    bureau.proposed()
+    monkeypatch.setattr("sys.stdin", Terminal(f"{typed_name}\n"))
+    asked = Approval("p1", wait=False)
+    assert approve.approve(Access(state_dir=bureau.folder), asked) == code
+    assert state(bureau) is then
+
+
+class Terminal:
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self.line
+
+
+def test_another_plan_than_the_one_that_was_looked_at_is_not_approved(bureau):
+    bureau.proposed()
+    done = approved(bureau, "--yes", "--sha256", "0" * 64)
+    assert done.exit_code == 4
+    assert "another plan" in done.stderr
+    assert state(bureau) is PlanState.PROPOSED
+
+
+def test_who_has_asked_for_a_plan_is_not_who_approves_it(bureau):
+    plan = msgspec.structs.replace(skip_of(), created_by=person())
+    now = bureau.clock.now()
+    proposal = Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
+    bureau.bench.journal.append("p1", (proposal,))
+    done = approved(bureau, "--yes")
+    assert done.exit_code == 6
+    assert "another operator has to approve it" in done.stderr
+
+
+def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
+    bureau = Bureau(tmp_path / "state")
+    bureau.clock.at = 1_600_000_000.0
+    bureau.proposed()
+    done = approved(bureau, "--yes")
+    assert done.exit_code == 4
+    assert "too late: plan p1 is lapsed already" in done.stderr
+
+
+def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
+    for verb in ("approve", "reject", "abort"):
+        because = ("--because", "x")
+        done = CliRunner().invoke(
+            cli, ["plan", verb, "p9", *because, "--state-dir", str(bureau.folder)]
+        )
+        assert "no plan p9" in str(done.exception)
+
+
+def test_where_there_is_no_journal_nothing_is_decided_and_none_is_made(tmp_path):
+    folder = tmp_path / "none"
+    with pytest.raises(ConfigError, match="no daemon has run there"):
+        approve.approve(Access(state_dir=folder), Approval("p1"))
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("said", ["", "  ", "two\nlines", "\x1b[2J", "x" * 501])
+def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, said):
+    bureau.proposed()
+    done = typed("plan", "reject", "p1", "--because", said, bureau=bureau)
+    assert done.exit_code == 2
+    assert state(bureau) is PlanState.PROPOSED
+
+
+# --- following ------------------------------------------------------------------------------------
+
+
+class Daemon:
+    """Does, each time that somebody waits, the next of what a test tells it to."""
+
+    def __init__(self, bureau: Bureau, *does) -> None:
+        self.bureau, self.does = bureau, list(does)
+        self.home = StateDir(bureau.folder)
+
+    def __call__(self, _seconds: float) -> None:
+        self.does.pop(0)()
+
+    def approved(self) -> int:
+        with closing(self.home):
+            at = Access(state_dir=self.bureau.folder)
+            return approve.approve(at, Approval("p1", yes=True), pause=self)
+
+
+def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
+    plan = bureau.proposed()
+    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 0
+    said = capsys.readouterr().err
+    assert "plan p1 is approved" in said
+    assert "2. stop the connector: done" in said
+    assert said.endswith("skip one record of orders: succeeded\n")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [(Outcome(Answer.NACK, "HTTP 400: no"), 3), (Outcome(Answer.IN_DOUBT, "no answer"), 5)],
+    ids=["refused", "in-doubt"],
+)
+def test_the_exit_code_says_how_it_ended(bureau, outcome, code):
+    plan = bureau.proposed()
+    bureau.bench.driver.misbehave = lambda step: outcome if isinstance(step, Alter) else None
+    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == code
+
+
+def test_a_skip_that_did_not_help_is_no_success(bureau, capsys):
+    plan = bureau.proposed()
+    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 1
+    assert "ineffective: it failed again, still at 8" in capsys.readouterr().err
+
+
+def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
+    plan = bureau.proposed()
+
+    def refuse() -> None:
+        bureau.clock.advance(5.0)
+        answers = (Told(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
+        bureau.bench.journal.control(
+            Refused(
+                at=bureau.clock.now() + 1e9,
+                incident="i1",
+                connect_cluster="lab",
+                connector="orders",
+                action="skip_one",
+                mode="propose",
+                answers=answers,
+            )
+        )
+
+    def nothing() -> None:
+        pass
+
+    def lapse() -> None:
+        record = Lapsed(at=bureau.clock.now(), void=True, said="storm: still")
+        bureau.bench.journal.append("p1", (record,))
+
+    assert plan.plan_id == "p1"
+    assert Daemon(bureau, refuse, nothing, lapse).approved() == 3
+    said = capsys.readouterr().err
+    assert said.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
+    assert "it begins by itself if this passes within 10m of the approval" in said
+    assert "lapsed: storm: still" in said
+
+
+def test_a_plan_that_somebody_else_rejects_meanwhile_is_told_as_that(bureau):
+    bureau.proposed()
+    assert Daemon(bureau, lambda: bureau.office.reject("p1", "bob", "no")).approved() == 4
+
+
+def test_without_a_daemon_nobody_waits_for_ever(bureau):
+    bureau.proposed()
+    done = typed("plan", "approve", "p1", "--yes", bureau=bureau)
+    assert done.exit_code == 7
+    assert "no daemon runs on this state directory" in done.stderr
+    assert state(bureau) is PlanState.APPROVED
+
+
+def test_who_stops_looking_does_not_stop_the_plan(bureau, capsys):
+    bureau.proposed()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    assert Daemon(bureau, interrupt).approved() == 5
+    assert "continues without this command" in capsys.readouterr().err
+    assert state(bureau) is PlanState.APPROVED
+
+
+# --- rejecting and aborting -----------------------------------------------------------------------
+
+
+def test_a_rejected_plan_is_told_with_who_and_why(bureau):
+    bureau.proposed()
+    done = typed("plan", "reject", "p1", "--because", "mended by hand", bureau=bureau)
+    assert done.exit_code == 0
+    again = typed("plan", "reject", "p1", "--because", "me too", bureau=bureau)
+    assert again.exit_code == 4
+    assert f"is rejected already by {person()}" in again.stderr
+    assert "mended by hand" in again.stderr
+
+
+def test_aborting_what_has_not_begun_rejects_it(bureau):
+    bureau.approved()
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+    assert done.exit_code == 0
+    assert state(bureau) is PlanState.REJECTED
+
+
+def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
+    plan = bureau.approved()
+    now = bureau.clock.now()
+    bureau.bench.journal.open(plan, Opened(at=now, plan=plan))
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+    assert (done.exit_code, state(bureau)) == (0, PlanState.RUNNING)
+    assert "will roll back" in done.stderr
+    again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+    assert again.exit_code == 4
+    assert again.stderr == f"{person()} has already aborted plan p1\n"
+
+
+def test_what_is_over_cannot_be_aborted(bureau):
+    plan = bureau.approved()
+    bureau.bench.runner().run(plan)
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+    assert done.exit_code == 4
+    assert "too late: plan p1 is succeeded already\n" in done.stderr
+
+
+# --- what a person is told ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [PlanState.PROPOSED, PlanState.APPROVED, PlanState.RUNNING])
+def test_every_command_that_a_person_is_told_can_be_typed(bureau, at):
+    bureau.proposed()
+    row = msgspec.structs.replace(bureau.office.plans()[0], state=at)
+    here = Access(state_dir=bureau.folder)
+    for command in re.findall(r"`offsetwatch ([^`]*)`", to_do(row, here.options)):
+        words_of = shlex.split(command)
+        verb = cli
+        while isinstance(verb, click.Group):
+            verb = verb.commands[words_of.pop(0)]
+        verb.make_context(command, words_of)  # raises where it cannot be typed so
+
+
+def test_a_plan_of_the_toolbox_goes_on_as_before_beside_a_proposal(bureau):
+    bureau.proposed("p1")
+    bureau.bench.world.offsets = {'{"file":"a"}': '{"position":10}', '{"file":"b"}': "{}"}
+    ended = bureau.bench.runner().run(plan_of(plan_id="p2"))
+    assert ended.exit_code == 0
+    listed = json.loads(typed("plan", "list", "--json", bureau=bureau).stdout)
+    assert [(row["plan_id"], row["stands"]) for row in listed] == [
+        ("p1", "proposed"),
+        ("p2", "succeeded"),
+    ]
+
+
+def test_the_one_who_has_logged_in_is_who_decides(monkeypatch, tmp_path):
+    login = tmp_path / "loginuid"
+    monkeypatch.setattr(service_access, "_LOGIN", login)
+    alone = person()
+    login.write_text(str(2**32 - 1))
+    assert person() == alone
+    login.write_text("4294967000")
+    assert person() == "4294967000"
+
+
+def test_a_desk_is_closed_and_opened_again(bureau):
+    bureau.proposed()
+    with at_desk(Access(state_dir=bureau.folder)) as at:
+        first = at.desk.plans()
+    with at_desk(Access(state_dir=bureau.folder)) as at:
+        assert at.desk.plans() == first
+    assert follow.LOOK_S > 0
+    assert isinstance(bureau.proposed("p2"), Plan)
+
+
+# --- with the daemon's own loop -------------------------------------------------------------------
+
+
+@pytest.fixture
+def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
+    """A sink that a record has spoiled twice, and a loop that has proposed to skip it."""
+    made = Agency(tmp_path / "daemon")
+    monkeypatch.setattr(service_access, "SystemClock", lambda: made.connect.line)
+    made.bad()
+    made.wait(5.0)
+    made.restart()
+    made.go_on(3)
+    return made
+
+
+def decided(agency: Agency, *, yes: bool = True) -> int:
+    with closing(StateDir(agency.folder)):
+        (dossier,) = agency.dossiers(Stands.PROPOSED)
+        asked = Approval(dossier.plan.plan_id, yes=yes)
+        return approve.approve(
+            Access(state_dir=agency.folder), asked, pause=lambda _: agency.go_on(1)
+        )
+
+
+def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, capsys):
+    assert decided(agency) == 0
+    said = capsys.readouterr()
+    assert re.search(r"1\. copy east/\S+ to \S+: done", said.err)
+    assert said.err.endswith("for rows-sink: succeeded\n")
+    assert re.search(r"\d+ guards let it pass: .*\bidentified\b", said.out)
+    assert re.search(r"G47\s+proven\s+asks for approval", said.out)
+    (dossier,) = agency.dossiers(Stands.ENDED)
+    assert dossier.approved_by == person()
+
+
+def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
+    now = agency.connect.line.now()
+    agency.ledger.journal.control(
+        PauseSet(at=now, paused=True, until=None, by="ada", because="a release")
+    )
+    assert decided(agency) == 3
+    said = capsys.readouterr().err
+    assert said.count("not begun yet: pause:") == 1
+    assert "lapsed: pause:" in said
+    assert agency.changes() == []
+
+
+def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bureau):
+    plan = bureau.approved()
+    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    with closing(Journal(bureau.folder)) as journal:
+        execute.leave_to_the_daemon(journal, None, "")
+        with pytest.raises(Unfinished, match="plan recover p1 --config F --state-dir") as caught:
+            execute.leave_to_the_daemon(journal, "p1", "--config F")
+    assert caught.value.plan_id == "p1"
+
+
+def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
+    plan = bureau.approved()
+    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    config = bureau.folder.parent / "offsetwatch.yaml"
+    config.write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+    )
+    home = plans.Home(bureau.folder, Where(None, config, None))
+    with (
+        plans.driver_for(plan, home) as driver,
+        pytest.raises(NotConfigured, match="no Kafka cluster"),
+    ):
+        driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
+    with plans.driver_for(plan_of(), home) as driver:
+        assert "this cannot be done over REST" in driver.look(plan.steps[0], None).said

@@ -1,0 +1,235 @@
+"""`plan create` and `restore`, as they are typed, with a planner that says what a test wants."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from offsetwatch.cli.plans import create
+from offsetwatch.cli.plans.service_access import person
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.journal_records import Proposed, Told
+from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.service_api import NotFound, Wish
+from offsetwatch.remedy.service import World
+
+from tests.unit.cli.at_desk import configure, typed
+from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.plans import NEXT, PARTITION
+
+SKIP = (
+    *("plan", "create", "skip", "--connector", "orders", "--because", "it is poison"),
+    *("--partition", '{"kafka_topic": "orders", "kafka_partition": 0}'),
+    *("--offset", '{"kafka_offset": 8}'),
+)
+
+
+@pytest.fixture
+def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bureau:
+    made = Bureau(tmp_path / "state")
+    configure(tmp_path)
+    world = World(made.planner, made.woken.append, frozenset)
+    monkeypatch.setattr(create, "world", lambda *_: nullcontext(world))
+    return made
+
+
+def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(bureau):
+    done = typed(*SKIP, bureau=bureau)
+    assert done.exit_code == 0, done.output
+    ((asked, by),) = bureau.planner.seen
+    assert (asked.wish, asked.connect_cluster, asked.connector) == (Wish.SKIP_ONE, "lab", "orders")
+    assert (asked.pair, asked.because, by) == (Pair(PARTITION, NEXT), "it is poison", person())
+    assert "PATCH /connectors/orders/offsets" in done.stdout
+    (row,) = json.loads(typed("plan", "list", "--json", bureau=bureau).stdout)
+    assert (row["stands"], row["created_by"]) == ("proposed", person())
+    approve = f"plan approve {row['plan_id']} --sha256 {row['sha256']} --config"
+    assert approve in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("action", "wish"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
+)
+def test_a_stop_and_a_restart_need_no_more_than_a_name(bureau, action, wish):
+    given = ("--connector", "orders", "--connect", "lab", "--because", "x")
+    typed("plan", "create", action, *given, bureau=bureau)
+    assert bureau.planner.seen[0][0].wish is wish
+
+
+def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bureau):
+    done = typed(*SKIP, "--dry-run", "--json", bureau=bureau)
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert [at["standing"] for at in told["steps"]][:1] == ["not begun"]
+    assert bureau.bench.journal.tail(1) == ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("", "by another operator than"),
+        ("second_person: true", "by another operator than"),
+        ("second_person: false", "by any operator"),
+    ],
+)
+def test_every_plan_says_who_may_approve_it(bureau, setting, said):
+    path = bureau.folder.parent / "offsetwatch.yaml"
+    path.write_text(path.read_text().replace("{mode: propose}", f"{{mode: propose, {setting}}}"))
+    assert said in typed(*SKIP, bureau=bureau).stdout
+    (row,) = bureau.office.plans()
+    assert said in typed("plan", "show", row.plan_id, bureau=bureau).stdout
+    own = ("--sha256", row.sha256, "--yes", "--no-wait")
+    done = typed("plan", "approve", row.plan_id, *own, bureau=bureau)
+    if "any" in said:
+        assert done.exit_code == 0
+    else:
+        assert done.exit_code == 6
+        assert "remedy.second_person: false" in done.stderr
+
+
+def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bureau, monkeypatch):
+    answers = (Told(9, "running", "deny", "it is paused"), Told(1, "mode", "unknown", "?"))
+    monkeypatch.setattr("tests.unit.remedy.offices.TOLD", answers)
+    assert typed(*SKIP, "--dry-run", bureau=bureau).exit_code == 3
+    done = typed(*SKIP, bureau=bureau)
+    assert "as it is now it could not begin: running, mode" in done.stderr
+    assert done.exit_code == 0
+
+
+def test_asked_again_under_the_same_key_it_is_the_same_plan(bureau):
+    typed(*SKIP, "--key", "once", bureau=bureau)
+    again = typed(*SKIP, "--key", "once", bureau=bureau)
+    assert (again.exit_code, len(bureau.office.plans())) == (0, 1)
+    assert "was requested before" in again.stderr
+    other = typed(
+        *("plan", "create", "stop", "--connector", "orders"),
+        *("--because", "x", "--key", "once"),
+        bureau=bureau,
+    )
+    assert other.exit_code == 4
+    typed(*SKIP, bureau=bureau)
+    assert len(bureau.office.plans()) == 2
+
+
+def test_what_the_guards_do_not_let_pass_is_told_guard_by_guard(bureau):
+    guard = service_api.GuardTold(
+        guard="original_state", number=9, answer="deny", said="it is paused"
+    )
+    bureau.planner.says = service_api.Refused(said="it is paused", guards=(guard,))
+    done = typed(*SKIP, bureau=bureau)
+    assert done.exit_code == 3
+    assert "original_state" in done.stdout
+    assert bureau.bench.journal.tail(1) == ()
+
+
+def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
+    bureau.planner.says = NotFound()
+    with pytest.raises(ConfigError, match=r"no connector orders in lab$"):
+        typed(*SKIP, bureau=bureau)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({("lab", "order"), ("lab", "files")}, "did you mean order?"),
+        ({("lab", "files"), ("lab", "lake")}, "it has: files, lake"),
+        ({("lap", "orders")}, "did you mean lap?"),
+        ({("east", "orders")}, "Connect clusters: east"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, known, said):
+    bureau.planner.says = NotFound()
+    known = frozenset(known)
+    world = World(bureau.planner, bureau.woken.append, lambda: known)
+    monkeypatch.setattr(create, "world", lambda *_: nullcontext(world))
+    with pytest.raises(ConfigError, match=re.escape(f"({said})")):
+        typed(*SKIP, bureau=bureau)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stop", "--partition", "{}"),
+        ("skip",),
+        ("skip", "--partition", "{}"),
+        ("restore",),
+        ("stop", "--backup", "b.json"),
+        ("reset",),
+        ("stop", "--key", "two words"),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_go_together_is_a_usage_error(bureau, arguments):
+    given = ("--connector", "orders", "--because", "x")
+    done = typed("plan", "create", *arguments, *given, bureau=bureau)
+    assert done.exit_code == 2
+    assert "Usage:" in done.stderr
+    assert bureau.planner.seen == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [("{", "{}"), ('{"a": 1}', "null"), ("[]", "{}"), ('{"a": 1, "a": 2}', '{"o": 1}')],
+    ids=["no JSON", "removes it", "no object", "twice"],
+)
+def test_a_pair_that_is_none_is_refused_before_anybody_is_asked(bureau, partition, offset):
+    given = ("--connector", "orders", "--because", "x")
+    pair = ("--partition", partition, "--offset", offset)
+    with pytest.raises(ConfigError):
+        typed("plan", "create", "skip", *given, *pair, bureau=bureau)
+    assert bureau.planner.seen == []
+
+
+# --- restoring ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(bureau: Bureau) -> Path:
+    pairs = (Pair(PARTITION, NEXT),)
+    return backups.write(bureau.folder, connector="orders", pairs=pairs, at=1.0).path
+
+
+@pytest.mark.parametrize("how", ["path", "name"])
+def test_a_backup_is_restored_to_the_connector_that_it_is_of(bureau, kept, how):
+    given = str(kept) if how == "path" else kept.name
+    done = typed("restore", "--from", given, "--because", "x", bureau=bureau)
+    assert done.exit_code == 0, done.output
+    ((asked, _),) = bureau.planner.seen
+    assert (asked.wish, asked.connector, asked.backup) == (Wish.RESTORE, "orders", kept.name)
+
+
+def test_plan_create_restore_is_the_same(bureau, kept):
+    given = ("--connector", "orders", "--backup", kept.name, "--because", "x")
+    typed("plan", "create", "restore", *given, bureau=bureau)
+    assert bureau.planner.seen[0][0].backup == kept.name
+
+
+def test_only_what_the_daemon_keeps_itself_is_restored_by_a_plan(bureau, kept, tmp_path):
+    copy = tmp_path / kept.name
+    copy.write_bytes(kept.read_bytes())
+    with pytest.raises(ConfigError, match="offsets import"):
+        typed("restore", "--from", str(copy), "--because", "x", bureau=bureau)
+    with pytest.raises(ConfigError, match="no such backup"):
+        typed("restore", "--from", "none.json", "--because", "x", bureau=bureau)
+
+
+def test_of_a_backup_of_several_the_connector_is_named(bureau, kept):
+    both = kept.with_name("both.json")
+    both.write_text('{"orders": [], "payments": []}')
+    with pytest.raises(ConfigError, match="--connector"):
+        typed("restore", "--from", "both.json", "--because", "x", bureau=bureau)
+    typed(
+        "restore", "--from", "both.json", "--connector", "payments", "--because", "x", bureau=bureau
+    )
+    assert bureau.planner.seen[0][0].connector == "payments"
+
+
+def test_why_is_in_the_journal(bureau):
+    typed(*SKIP, bureau=bureau)
+    (entry,) = bureau.bench.journal.tail(1)
+    assert isinstance(entry.record, Proposed)
+    assert entry.record.because == "it is poison"

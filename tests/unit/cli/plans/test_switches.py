@@ -1,0 +1,170 @@
+"""`mode`, `pause`, `unpause` and `breaker`, as they are typed on the daemon's host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from offsetwatch.cli import cli
+from offsetwatch.cli.plans import switches
+from offsetwatch.cli.plans.service_access import Access, person
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.journal_records import ModeSet, PauseSet
+from offsetwatch.remedy.model.service_api import Mode
+
+from tests.fakes.clock import VirtualClock
+from tests.unit.cli.at_desk import configure, typed
+from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.plans import AT, PARTITION, skip_of
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def bureau(tmp_path: Path) -> Bureau:
+    made = Bureau(tmp_path / "state", mode=Mode.PROPOSE)
+    configure(tmp_path)
+    return made
+
+
+def newest(bureau: Bureau) -> object:
+    (entry,) = bureau.bench.journal.tail(1)
+    return entry.record
+
+
+def test_the_mode_is_told_with_what_it_means(bureau):
+    shown = typed("mode", bureau=bureau)
+    assert shown.exit_code == 0
+    assert "propose: proposes plans, and carries out what an operator approves" in shown.stdout
+    assert json.loads(typed("mode", "--json", bureau=bureau).stdout) == {
+        "mode": "propose",
+        "pause": None,
+        "breakers": [],
+    }
+
+
+def test_a_mode_is_set_with_who_and_why(bureau):
+    done = typed("mode", "observe", "--because", "a release", bureau=bureau)
+    assert "the mode is observe" in done.stderr
+    record = newest(bureau)
+    assert isinstance(record, ModeSet)
+    assert (record.mode, record.by, record.because) == ("observe", person(), "a release")
+
+
+def test_a_mode_above_what_is_configured_is_said_to_have_no_effect(bureau):
+    done = typed("mode", "auto", "--because", "try", bureau=bureau)
+    assert "the mode is propose" in done.stderr
+    assert "auto is above what the configuration allows (remedy.mode: propose)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("mode", "observe"),
+        ("mode", "sometimes", "--because", "x"),
+        ("pause", "--because", "x"),
+        ("pause", "--for", "2h", "--indefinitely", "--because", "x"),
+        ("pause", "--for", "2h"),
+        ("unpause",),
+        ("breaker", "ack", "lab/orders"),
+        ("pause", "--for", "2h", "--because", "x", "--token-file", "t"),
+        (
+            "pause",
+            "--for",
+            "2h",
+            "--because",
+            "x",
+            "--url",
+            "http://127.0.0.1:1",
+            "--state-dir",
+            "s",
+        ),
+        ("mode", "--url", "http://127.0.0.1:1", "--key-file", "k"),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_go_together_is_a_usage_error_and_changes_nothing(bureau, arguments):
+    done = typed(*arguments, bureau=bureau)
+    assert done.exit_code == 2
+    assert "Usage:" in done.stderr
+    assert bureau.bench.journal.tail(1) == ()
+
+
+def test_the_mode_needs_the_configuration_that_limits_it(bureau):
+    done = CliRunner().invoke(cli, ["mode", "--state-dir", str(bureau.folder)])
+    assert done.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "until"),
+    [
+        ({"span_s": 7200.0}, NOW + 7200.0),
+        ({"until": "2027-01-15T10:00:00Z"}, NOW + 7200.0),
+        ({}, None),
+    ],
+    ids=["for", "until", "indefinitely"],
+)
+def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
+    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+    switches.pause(here, because="a release", clock=VirtualClock(NOW), **how)
+    record = newest(bureau)
+    assert isinstance(record, PauseSet)
+    assert (record.paused, record.until) == (True, until)
+    when = "until an operator ends it" if until is None else "until 2027-01-15 10:00:00Z"
+    assert f"no new plan begins {when}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"span_s": -7200.0}, {"span_s": 0.0}, {"until": "1000"}],
+    ids=lambda given: str(*given.values()),
+)
+def test_a_pause_that_would_be_over_or_is_none_is_refused(bureau, given):
+    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+    with pytest.raises(ConfigError):
+        switches.pause(here, because="x", clock=VirtualClock(NOW), **how)
+    assert bureau.bench.journal.tail(1) == ()
+
+
+@pytest.mark.parametrize("span", ["-2h", "+2h", "soon", ""])
+def test_the_length_of_a_pause_is_a_duration(bureau, span):
+    done = typed("pause", "--for", span, "--because", "x", bureau=bureau)
+    assert done.exit_code == 2
+    assert "not a duration: write 30s, 5m, 1h30m or 500ms" in done.stderr
+    assert bureau.bench.journal.tail(1) == ()
+
+
+def test_a_pause_is_told_and_ended(bureau):
+    typed("pause", "--indefinitely", "--because", "a release", bureau=bureau)
+    shown = typed("mode", bureau=bureau).stdout
+    assert f"until an operator ends it, by {person()}" in shown
+    assert "the pause is over" in typed("unpause", "--because", "done", bureau=bureau).stderr
+    assert "there was no pause" in typed("unpause", "--because", "done", bureau=bureau).stderr
+
+
+def tripped(bureau: Bureau) -> None:
+    bureau.bench.world.offsets = {PARTITION: AT}
+    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    bureau.bench.runner().run(skip_of())
+
+
+def test_open_breakers_are_listed_until_somebody_has_looked(bureau):
+    assert "no breaker is open" in typed("breaker", "list", bureau=bureau).stderr
+    tripped(bureau)
+    listed = typed("breaker", "list", "--json", bureau=bureau)
+    assert listed.exit_code == 1
+    assert [at["scope"] for at in json.loads(listed.stdout)] == ["lab/orders"]
+    assert "did not help" in typed("breaker", "list", bureau=bureau).stdout
+    assert "lab/orders" in typed("mode", bureau=bureau).stdout
+    closed = typed("breaker", "ack", "lab/orders", "--because", "mended", bureau=bureau)
+    assert (closed.exit_code, closed.stderr) == (0, "the breaker of lab/orders is closed\n")
+    assert typed("breaker", "list", bureau=bureau).exit_code == 0
+
+
+def test_a_breaker_that_is_not_open_is_a_mistake_that_names_those_that_are(bureau):
+    tripped(bureau)
+    with pytest.raises(ConfigError, match=r"no breaker of lab/order is open \(lab/orders\)"):
+        typed("breaker", "ack", "lab/order", "--because", "x", bureau=bureau)
